@@ -1,4 +1,4 @@
-"""Three servers on a real etcd: the controller is killed, the next one decides."""
+"""Three servers on a real etcd: any of them is killed, the others decide and coordinate."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from tests.conformance.cluster_processes import NodeProcess
 from tests.conformance.etcd_server import EtcdServers
@@ -42,6 +43,81 @@ def controller_of(nodes: list[NodeProcess]) -> int | None:
 
 def create(node: NodeProcess, name: str) -> int:
     return node.post("/topics", {"name": name, "partitions": 3}).status_code
+
+
+def has_all_replicas(node: NodeProcess) -> bool:
+    """The topics of the coordinators among them."""
+    found = node.get("/cluster/health")
+    return bool(found["partitions"]) and not found["under_replicated"] and not found["reassigning"]
+
+
+class Client:
+    """One producer with transactions, and one group."""
+
+    def __init__(self, nodes: list[NodeProcess]) -> None:
+        self._servers = ",".join(each.kafka for each in nodes)
+        self._producer = Producer(
+            {"bootstrap.servers": self._servers, "transactional.id": "tx", "linger.ms": 0}
+        )
+        self._producer.init_transactions(WAIT_S)
+
+    def write(self, text: str) -> None:
+        """In one transaction to all partitions of `orders`."""
+        self._producer.begin_transaction()
+        for index in range(3):
+            self._producer.produce("orders", f"{text}-{index}", partition=index)
+        self._producer.commit_transaction(WAIT_S)
+
+    def read(self, count: int) -> set[str]:
+        """What the group has not read, and commit it."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "readers",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        consumer.subscribe(["orders"])
+        found: set[str] = set()
+        ends_at = time.monotonic() + WAIT_S
+        while len(found) < count and time.monotonic() < ends_at:
+            for message in consumer.consume(100, timeout=0.2):
+                assert message.error() is None, message.error()
+                found.add(message.value().decode())
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        return found
+
+
+@pytest.mark.slow
+def test_groups_and_transactions_go_on_without_the_node_that_formed_the_cluster(
+    tmp_path: Path, eventually: Eventually
+):
+    etcd = EtcdServers(tmp_path / "etcd")
+    try:
+        etcd.start()
+        with three_nodes(tmp_path, etcd) as nodes:
+            everybody = {1: "active", 2: "active", 3: "active"}
+            eventually(lambda: all(each.states() == everybody for each in nodes), within_s=WAIT_S)
+            assert create(nodes[0], "orders") == 201
+            eventually(lambda: has_all_replicas(nodes[0]), within_s=WAIT_S)
+            client = Client(nodes)
+            client.write("one")
+            assert client.read(3) == {"one-0", "one-1", "one-2"}
+            for victim in nodes:
+                victim.kill()
+                killed_at = time.monotonic()
+                client.write(f"without {victim.number}")
+                print(f"a transaction {time.monotonic() - killed_at:.2f} s after the kill")
+                found = client.read(3)
+                print(f"its messages read {time.monotonic() - killed_at:.2f} s after the kill")
+                assert found == {f"without {victim.number}-{index}" for index in range(3)}
+                victim.start()
+                eventually(lambda: has_all_replicas(nodes[0]), within_s=WAIT_S)
+    finally:
+        etcd.stop()
 
 
 @pytest.mark.slow

@@ -97,7 +97,9 @@ class Broker:
             has_metadata=config.cluster.quorum == LOCAL,
         )
         changes = self._changes = TopicChanges(self, environment.disk, self._start)
-        coordinator_topics = CoordinatorTopics(self, clock, node_id, config.topics.replication)
+        coordinator_topics = CoordinatorTopics(
+            self, clock, node_id, config.topics.replication, self._home
+        )
         self._internal = InternalTopics(self, environment, config.data_dir, coordinator_topics)
         self._coordinators = Coordinators(
             self, clock, coordinator_topics, self._internal, changes.tell_groups
@@ -163,6 +165,9 @@ class Broker:
         self.partitions.on_recovered = self.queues.log_recovered
         self.partitions.on_led = self._coordinators.partition_led
         self.partitions.on_resigned = self._coordinators.partition_resigned
+
+    def _home(self) -> NodeId:
+        return self.cluster.voter
 
     # --- life -------------------------------------------------------------------------------------
 

@@ -6,8 +6,11 @@ started, and one is opened at a time: it is read when the one before writes no m
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import structlog
 
 from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.coordinator_topics import (
@@ -28,10 +31,15 @@ from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.cluster import Topic
 from goqueue.groups import GroupMachine
 from goqueue.model.config import Config
+from goqueue.model.errors import NotCoordinator, NotLeader
 from goqueue.model.ids import NodeId
 from goqueue.queue import QueueRegistry
 from goqueue.runtime import Clock
 from goqueue.txn import TransactionMachine
+
+WAIT_SECONDS_MAX: Final = 10.0  # of a start, for the controller to create the topics
+
+_log = structlog.get_logger("goqueue.cluster")
 
 
 class CoordinatingBroker(Protocol):
@@ -63,6 +71,7 @@ class Coordinators:
         self._internal = internal
         self._tell_groups = tell_groups
         self._started = asyncio.Event()  # what this node leads of them waits for it
+        self._joined = asyncio.Event()  # of nodes that elect their controller
         self._is_stopping = False
         self._opening = asyncio.Lock()  # held while the log of one of them is read
         # Of the machines that other nodes may run at times: they outlive their hosts.
@@ -85,6 +94,31 @@ class Coordinators:
         if self._topics.is_only_here(TRANSACTIONS_TOPIC):
             broker.transactions.attach(await self._open_transactions())
 
+    async def join(self) -> None:
+        """This node has registered with those that elect their controller."""
+        if not await self._topics.wait_created(WAIT_SECONDS_MAX):
+            _log.warning("no groups and transactions yet: the controller may be an older release")
+        await self._coordinate_own()
+        self._joined.set()
+
+    async def _join_late(self) -> None:
+        """As `join`, when the topics came later."""
+        await self._joined.wait()
+        await self._topics.wait_created()
+        await self._coordinate_own()
+
+    async def _coordinate_own(self) -> None:
+        """What this node alone has a replica of: no role tells it that it leads."""
+        async with self._opening:
+            for name, seat, coordinate in (
+                (GROUPS_TOPIC, self._broker.groups, self.coordinate_groups),
+                (TRANSACTIONS_TOPIC, self._broker.transactions, self.coordinate_transactions),
+            ):
+                is_mine = self._topics.find(name) is not None and self._topics.is_only_here(name)
+                if is_mine and not seat.is_coordinating and not self._is_stopping:
+                    with contextlib.suppress(NotLeader, NotCoordinator):  # then its role tells
+                        await coordinate()
+
     def start(self) -> None:
         """The broker runs: what waited for it goes on."""
         self._started.set()
@@ -93,8 +127,11 @@ class Coordinators:
         """What runs until it is cancelled."""
         yield self._group_upkeep.run()
         yield self._transaction_upkeep.run()
-        if self._broker.config.cluster.listen and self._broker.cluster.elsewhere is None:
-            yield self._topics.run(lambda: self._broker.controller.host)
+        cluster, controller = self._broker.cluster, self._broker.controller
+        if self._broker.config.cluster.listen and (cluster.elects or cluster.elsewhere is None):
+            yield self._topics.run(lambda: controller.host, lambda: controller.is_leading)
+        if cluster.elects:
+            yield self._join_late()
 
     def stop(self) -> None:
         """Open none any more."""

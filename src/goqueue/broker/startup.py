@@ -184,6 +184,4 @@ class Startup:
         await cluster.wait_until_registered()
         await self._note_node(msgspec.structs.replace(node, cluster_id=self._cluster_id))
         cluster.roles.take_all(node.directory_id)
-        if cluster.voter == cluster.node_id:
-            await self._coordinators.coordinate_groups()
-            await self._coordinators.coordinate_transactions()
+        await self._coordinators.join()

@@ -5,8 +5,7 @@ voter      has the metadata; the others follow it and register with it (`Control
 follower   follows the voter's metadata (`Membership`); what only the voter decides is passed on
            (`Forwarding`)
 elected    one of several nodes on etcd: each follows the metadata by itself, and any of them may be
-           the controller (`Election`).  The node that formed the cluster coordinates groups and
-           transactions, whose logs are on its disk
+           the controller (`Election`)
 """
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence

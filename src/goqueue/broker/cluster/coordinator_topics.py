@@ -2,15 +2,16 @@
 
     __groups, __transactions     topics of a cluster's metadata, with replicas, a leader and an ISR
 
-In a cluster these topics are created by the node that decides, on itself, where their directories
-may be already; those of a broker that was alone become theirs.  When more nodes are there, the
-topics get more replicas, as many as others have by default.  A broker that is alone has no such
-topics: nobody copies its logs.
+In a cluster these topics are created by the node that decides, on the node that formed the cluster
+(`home`), where their directories may be already; those of a broker that was alone become theirs.
+When more nodes are there, the topics get more replicas, as many as others have by default.  A
+broker that is alone has no such topics: nobody copies its logs.
 
 There is one partition of each for now.  Who coordinates a name is asked by that name, so that more
 partitions can share the work.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 from uuid import UUID, uuid5
@@ -32,6 +33,7 @@ GROUPS_TOPIC: Final = "__groups"
 TRANSACTIONS_TOPIC: Final = "__transactions"
 COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
 LOOK_SECONDS: Final = 1.0
+CREATE_SECONDS: Final = 0.1  # after which it is looked again whether they are there
 
 _NAMESPACE: Final = UUID("6f7f5f50-6f8c-4f57-9a43-0d2f5d3f4a11")
 _log = structlog.get_logger("goqueue.cluster")
@@ -45,9 +47,20 @@ class Decider(Protocol):
 
 
 class CoordinatorTopics:
-    def __init__(self, broker: Decider, clock: Clock, node_id: NodeId, replication: int) -> None:
-        """`replication` is the setting's factor; 0: as many as there are machines, at most 3."""
+    def __init__(
+        self,
+        broker: Decider,
+        clock: Clock,
+        node_id: NodeId,
+        replication: int,
+        home: Callable[[], NodeId],
+    ) -> None:
+        """`replication` is the setting's factor; 0: as many as there are machines, at most 3.
+
+        `home` is the node that has the metadata, or formed the cluster.
+        """
         self._broker = broker
+        self._home = home
         self._clock = clock
         self._node_id = node_id
         self._replication = replication
@@ -72,6 +85,20 @@ class CoordinatorTopics:
             raise NotCoordinator(f"no node leads partition {index} of {name} now")
         return leader
 
+    @property
+    def are_created(self) -> bool:
+        return all(self.find(name) is not None for name in COORDINATED)
+
+    async def wait_created(self, seconds: float | None = None) -> bool:
+        """Return when the topics are there; False after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not self.are_created:
+                    await self._clock.sleep(CREATE_SECONDS)
+        except TimeoutError:
+            pass
+        return self.are_created
+
     def is_only_here(self, name: str) -> bool:
         """Whether this node coordinates it without being told: nobody else has a replica."""
         topic = self.find(name)
@@ -83,7 +110,7 @@ class CoordinatorTopics:
     # --- deciding ---------------------------------------------------------------------------------
 
     async def create(self, host: MachineHost[Metadata]) -> None:
-        """Those that are not there yet, on this node."""
+        """Those that are not there yet."""
         for name in COORDINATED:
             if self.find(name) is None:
                 await host.submit(lambda metadata, name=name: self._create(metadata, name))  # type: ignore[misc]
@@ -97,16 +124,37 @@ class CoordinatorTopics:
             settings=INTERNAL_SETTINGS,
             now=self._clock.now(),
             may_look_alike=True,
-            assignments=[[self._node_id]],
+            assignments=[[self._home_in(metadata)]],
         )
 
-    async def run(self, host: Callable[[], MachineHost[Metadata]]) -> None:
-        """Give the topics more replicas when there are nodes for them, until cancelled."""
+    def _home_in(self, metadata: Metadata) -> NodeId:
+        """Where the logs may be; this node, if that one was removed."""
+        home = self._home()
+        return home if metadata.nodes.get(home) is not None else self._node_id
+
+    async def run(
+        self, host: Callable[[], MachineHost[Metadata]], decides: Callable[[], bool]
+    ) -> None:
+        """Create the topics, and give them more replicas when there are nodes for them.
+
+        Until cancelled, and only while this node `decides`.
+        """
         while True:
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(LOOK_SECONDS if self.are_created else CREATE_SECONDS)
+            if not decides():
+                continue
+            if not self.are_created:
+                await self._try_create(host())
             for name in COORDINATED:
                 if self._choose_replicas(self._broker.metadata, name) is not None:
                     await self._grow(host(), name)
+
+    async def _try_create(self, host: MachineHost[Metadata]) -> None:
+        try:
+            await self.create(host)
+        except GoQueueError as error:  # the node that formed the cluster is down, say
+            _log.warning("internal topics not created yet", problem=str(error))
+            await self._clock.sleep(LOOK_SECONDS)
 
     async def _grow(self, host: MachineHost[Metadata], name: str) -> None:
         try:

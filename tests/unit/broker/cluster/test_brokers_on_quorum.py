@@ -12,11 +12,22 @@ import pytest
 from structlog.testing import capture_logs
 
 from goqueue.broker import Broker
+from goqueue.broker.cluster.coordinator_topics import COORDINATED
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.cluster.replication import Leader
+from goqueue.groups import CommitRequest, FetchRequest, OffsetToCommit
 from goqueue.model.config import Address, Config
-from goqueue.model.errors import GoQueueError, NotLeader, QuorumUnavailable, WrongDataDirectory
-from goqueue.model.ids import NodeId
+from goqueue.model.errors import (
+    GoQueueError,
+    LeadershipLost,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeader,
+    QuorumUnavailable,
+    TopicNotFound,
+    WrongDataDirectory,
+)
+from goqueue.model.ids import GroupId, NodeId, Offset, TopicName, TopicPartition
 from goqueue.runtime import Environment
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.server.cluster.node import cluster_listener
@@ -139,7 +150,7 @@ async def publish_somewhere(nodes: Brokers, topic: str, *values: str) -> Broker:
     """At whoever leads the partition in the end."""
     while True:
         for broker in list(nodes.up.values()):
-            with contextlib.suppress(NotLeader):
+            with contextlib.suppress(NotLeader, TopicNotFound):
                 await publish(broker, topic, *values)
                 return broker
         await asyncio.sleep(0.01)
@@ -217,3 +228,70 @@ def test_a_directory_of_another_cluster_does_not_start():
         nodes.start("c")
         run_until(nodes, lambda: "c" in nodes.problems)
         assert isinstance(nodes.problems["c"], WrongDataDirectory)
+
+
+def coordinator_of_groups(nodes: Brokers) -> str | None:
+    """The host that coordinates groups; None while none does, or several think so."""
+    found = [host for host, broker in nodes.up.items() if broker.groups.is_coordinating]
+    return found[0] if len(found) == 1 else None
+
+
+async def commit_somewhere(nodes: Brokers, offset: int) -> None:
+    """At whoever coordinates the group in the end."""
+    wanted = OffsetToCommit(TopicName("orders"), 0, Offset(offset))
+    while True:
+        for broker in list(nodes.up.values()):
+            with contextlib.suppress(NotCoordinator, NotEnoughReplicas, LeadershipLost):
+                request = CommitRequest(group_id=GroupId("readers"), offsets=(wanted,))
+                (result,) = await broker.groups.commit(request)
+                assert result.error is None
+                return
+        await asyncio.sleep(0.05)
+
+
+async def committed(broker: Broker) -> int | None:
+    (fetched,) = await broker.groups.fetch([FetchRequest(group_id=GroupId("readers"))])
+    found = fetched.offsets.get(TopicPartition(TopicName("orders"), 0))
+    return None if found is None else found.offset
+
+
+def has_three_replicas(nodes: Brokers) -> bool:
+    for broker in nodes.up.values():
+        for name in COORDINATED:
+            topic = broker.metadata.find(name)
+            if topic is None:
+                return False
+            states = broker.metadata.partitions.of(topic.topic_id)
+            if any(len(each.isr) < 3 or each.adding for each in states):
+                return False
+    return True
+
+
+def test_groups_go_on_when_the_node_that_formed_the_cluster_is_killed():
+    with brokers() as nodes:
+        run_until(nodes, lambda: has_three_replicas(nodes))
+        former = next(
+            host for host in HOSTS if HOSTS[host] == nodes.up["a"].metadata.controller.formed_by
+        )
+        nodes.world.run(nodes.up[nodes.leaders[0]].create_topic("orders", partitions=1))
+        nodes.world.run(commit_somewhere(nodes, 3))
+        nodes.kill(former)
+        nodes.world.run(commit_somewhere(nodes, 4))
+        second = coordinator_of_groups(nodes)
+        assert second not in (None, former)
+        nodes.start(former)
+        run_until(nodes, lambda: former in nodes.up and has_three_replicas(nodes))
+        nodes.kill(second)
+        run_until(nodes, lambda: coordinator_of_groups(nodes) is not None)
+        found = nodes.up[coordinator_of_groups(nodes) or ""]
+        assert nodes.world.run(committed(found)) == 4
+
+
+def test_a_single_node_on_a_quorum_coordinates_when_it_is_started_again():
+    with brokers(hosts="a") as nodes:
+        nodes.world.run(nodes.up["a"].create_topic("orders", partitions=1))
+        nodes.world.run(commit_somewhere(nodes, 3))
+        nodes.kill("a")
+        nodes.start("a")
+        run_until(nodes, lambda: coordinator_of_groups(nodes) == "a")
+        assert nodes.world.run(committed(nodes.up["a"])) == 3
