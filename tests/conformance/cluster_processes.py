@@ -86,13 +86,16 @@ class NodeProcess:
 
 
 @contextlib.contextmanager
-def running_cluster(directory: Path, count: int, **settings: object) -> Iterator[list[NodeProcess]]:
-    """Node 1 has the vote."""
+def running_cluster(
+    directory: Path, count: int, *, has_racks: bool = False, **settings: object
+) -> Iterator[list[NodeProcess]]:
+    """Node 1 has the vote.  If they have racks, node N is in `rack-N`."""
     nodes: list[NodeProcess] = []
     try:
         for number in range(1, count + 1):
             seed = nodes[0].cluster if nodes else ""
-            nodes.append(NodeProcess(number, directory, seed, **settings))
+            rack = {"cluster.rack": f"rack-{number}"} if has_racks else {}
+            nodes.append(NodeProcess(number, directory, seed, **settings, **rack))
             nodes[-1].start()
         yield nodes
     finally:

@@ -47,6 +47,7 @@ FLAGS: Final = {
     "topics.replication": "--replication",
     "cluster.listen": "--cluster-listen",
     "cluster.seeds": "--seeds",
+    "cluster.rack": "--rack",
     "cluster.quorum": "--quorum",
     "log_level": "--log-level",
     "log_format": "--log-format",

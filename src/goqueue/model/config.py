@@ -190,7 +190,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """File with the secret that all nodes of the cluster share, at least 16 bytes (`openssl rand
     -hex 32` makes one). Nobody without it may connect to the cluster listener."""
     rack: str = ""
-    """Where this node stands: a rack, a room, a zone. Replicas are put in different ones."""
+    """Where this node stands: a rack, a room, a zone. Replicas are put in different ones, and
+    consumers with the same `client.rack` read from a replica in their own."""
     machine: str = ""
     """The machine that this node runs on. Nodes of one machine fail together, so replicas are put
     on different ones. Empty: the host's name."""

@@ -2,7 +2,8 @@
 
 A fetch that finds too little waits (`broker/long_poll.py`): woken by appends to its partitions, or
 by its deadline.  It reads again only once as many bytes were appended as it still lacks.  Callers
-that think in records read them (`broker/messages/publish.py`).
+that think in records read them (`broker/messages/publish.py`).  A consumer may be sent to a
+follower, and a follower may serve it: `broker/messages/follower_reads.py`.
 """
 
 import asyncio
@@ -14,15 +15,17 @@ import msgspec
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.long_poll import LongPoll
+from goqueue.broker.messages.follower_reads import ANY_EPOCH, FollowerReads, check_epoch
 from goqueue.broker.storage.partition import Partition
+from goqueue.cluster.replication import Diverged, find_divergence
 from goqueue.log import AbortedRange
 from goqueue.model.batch import Buffer
-from goqueue.model.errors import FencedLeaderEpoch, GoQueueError, UnknownLeaderEpoch
-from goqueue.model.ids import Offset
+from goqueue.model.errors import GoQueueError
+from goqueue.model.ids import Epoch, NodeId, Offset
 from goqueue.runtime import Clock
 
 PARTITIONS_AT_ONCE: Final = 100  # of one fetch that are looked at before others have their turn
-ANY_EPOCH: Final = -1
+NO_EPOCH: Final = -1
 
 
 class PartitionFetch(msgspec.Struct, frozen=True, gc=False):
@@ -33,6 +36,7 @@ class PartitionFetch(msgspec.Struct, frozen=True, gc=False):
     offset: Offset
     bytes_max: int
     leader_epoch: int = ANY_EPOCH
+    last_fetched_epoch: int = NO_EPOCH  # of the record before; some other log may have followed it
 
 
 class FetchLimits(msgspec.Struct, frozen=True, gc=False):
@@ -53,21 +57,34 @@ class FetchedPartition(msgspec.Struct, gc=False, kw_only=True):
     aborted: list[AbortedRange] | None = None  # whose records to leave out; if `committed_only`
     records: Buffer = b""
     next_offset: Offset = Offset(-1)  # behind the records
+    read_replica: NodeId | None = None  # to ask instead of this node, which has read nothing
+    diverged: Diverged | None = None  # where the caller's records stop being this log's
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the caller has to do something, so there is nothing to wait for."""
+        return any(each is not None for each in (self.error, self.read_replica, self.diverged))
 
 
 Target = tuple[PartitionFetch, Partition | GoQueueError]  # the partition, or why it is not there
 
 
 async def fetch(
-    broker: Broker, wanted: Iterable[PartitionFetch], limits: FetchLimits
+    broker: Broker,
+    wanted: Iterable[PartitionFetch],
+    limits: FetchLimits,
+    reads: FollowerReads | None = None,
 ) -> list[FetchedPartition]:
-    """What there is of each partition, in the order in which they are named."""
+    """What there is of each partition, in the order in which they are named.
+
+    Without `reads` leaders serve, and nobody else.
+    """
     targets: list[Target] = []
     for number, each in enumerate(wanted, 1):
         targets.append((each, await _find(broker, each)))
         if number % PARTITIONS_AT_ONCE == 0:
             await asyncio.sleep(0)
-    return await _Fetch(broker.environment.clock, targets, limits).run()
+    return await _Fetch(broker.environment.clock, targets, limits, reads).run()
 
 
 async def _find(broker: Broker, wanted: PartitionFetch) -> Partition | GoQueueError:
@@ -84,10 +101,17 @@ async def _find(broker: Broker, wanted: PartitionFetch) -> Partition | GoQueueEr
 
 
 class _Fetch:
-    def __init__(self, clock: Clock, targets: list[Target], limits: FetchLimits) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        targets: list[Target],
+        limits: FetchLimits,
+        reads: FollowerReads | None,
+    ) -> None:
         self._clock = clock
         self._targets = targets
         self._limits = limits
+        self._reads = reads
 
     async def run(self) -> list[FetchedPartition]:
         results, size = await self._read()
@@ -109,7 +133,7 @@ class _Fetch:
                     return (await self._read())[0]
 
     def _is_enough(self, results: list[FetchedPartition], size: int) -> bool:
-        return size >= self._limits.bytes_min or any(each.error is not None for each in results)
+        return size >= self._limits.bytes_min or any(each.is_urgent for each in results)
 
     def _is_behind(self, partitions: list[Partition]) -> bool:
         """Whether something is written that cannot be read yet: any wake may be about that."""
@@ -140,10 +164,12 @@ class _Fetch:
     async def _read_one(
         self, wanted: PartitionFetch, partition: Partition, left: int
     ) -> FetchedPartition:
-        check_epoch(partition, wanted.leader_epoch)
+        redirected = self._check(wanted, partition)
+        if redirected is not None:
+            return redirected
         log, offset, committed_only = partition.log, wanted.offset, self._limits.committed_only
         limit = partition.read_limit(committed_only=committed_only)
-        if committed_only and offset >= limit and log.producers.has_unsettled:
+        if committed_only and offset >= limit and partition.leads and log.producers.has_unsettled:
             await partition.settle()
             limit = partition.read_limit(committed_only=True)
         records: Buffer = b""
@@ -160,15 +186,35 @@ class _Fetch:
                 records, next_offset = chunk.data, chunk.next_offset
                 if committed_only:
                     aborted = log.aborted.between(offset, next_offset)
-        return FetchedPartition(
-            wanted=wanted,
-            high_watermark=log.high_watermark,
-            stable_offset=log.stable_offset,
-            start_offset=log.start_offset,
-            aborted=aborted,
-            records=records,
-            next_offset=next_offset,
+        found = _describe(wanted, partition)
+        found.aborted, found.records, found.next_offset = aborted, records, next_offset
+        return found
+
+    def _check(self, wanted: PartitionFetch, partition: Partition) -> FetchedPartition | None:
+        """What to say instead of records; None: they are read.  Raises why they cannot be."""
+        if self._reads is None:
+            check_epoch(partition, wanted.leader_epoch)
+        else:
+            self._reads.check(partition, wanted.leader_epoch, wanted.offset)
+            replica = self._reads.choose_replica(partition, wanted.offset)
+            if replica is not None:
+                found = _describe(wanted, partition)
+                found.read_replica = replica
+                return found
+        if wanted.last_fetched_epoch == NO_EPOCH:
+            return None
+        log = partition.log
+        diverged = find_divergence(
+            log.epochs,
+            log.end_offset,
+            fetch_offset=wanted.offset,
+            last_fetched_epoch=Epoch(wanted.last_fetched_epoch),
         )
+        if diverged is None:
+            return None
+        found = _describe(wanted, partition)
+        found.diverged = diverged
+        return found
 
     def _count(self, results: list[FetchedPartition]) -> None:
         for (wanted, partition), result in zip(self._targets, results, strict=True):
@@ -189,11 +235,11 @@ async def _wait_for_append(partitions: list[Partition], size: int, poll: LongPol
     return False
 
 
-def check_epoch(partition: Partition, epoch: int) -> None:
-    """Refuse a client that takes this node for a leader that it is not, or not yet."""
-    partition.check_leader()
-    if epoch in (ANY_EPOCH, partition.leader_epoch):
-        return
-    if epoch < partition.leader_epoch:
-        raise FencedLeaderEpoch(f"leader epoch {epoch}, it is {partition.leader_epoch} now")
-    raise UnknownLeaderEpoch(f"leader epoch {epoch}, it is still {partition.leader_epoch} here")
+def _describe(wanted: PartitionFetch, partition: Partition) -> FetchedPartition:
+    log = partition.log
+    return FetchedPartition(
+        wanted=wanted,
+        high_watermark=log.high_watermark,
+        stable_offset=log.stable_offset,
+        start_offset=log.start_offset,
+    )

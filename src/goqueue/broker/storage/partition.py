@@ -31,6 +31,7 @@ from goqueue.cluster.replication import (
     ReplicaProgress,
     Replicas,
     Role,
+    choose_read_replica,
 )
 from goqueue.log import (
     Appended,
@@ -240,6 +241,12 @@ class Partition:
     def followers(self) -> Collection[ReplicaProgress]:
         """How far those have come that follow this log; none where it is not led."""
         return () if self._replicas is None else self._replicas.followers.values()
+
+    def choose_read_replica(self, offset: Offset, in_rack: Container[NodeId]) -> NodeId | None:
+        """A follower that a consumer should read from instead, if this node leads."""
+        if self._replicas is None or not self._has_followers:
+            return None
+        return choose_read_replica(self._replicas, offset=offset, in_rack=in_rack)
 
     def _too_few(self, replicas: Replicas) -> str:
         role = replicas.role
@@ -535,9 +542,12 @@ class Partition:
         return await self._disk.in_background(lambda: self.log.newest_record(limit))
 
     def subscribe(self, waiter: Waiter) -> None:
-        """Wake `waiter` whenever more becomes visible; asks for a sync if that is missing."""
+        """Wake `waiter` whenever more becomes visible; asks for a sync if that is missing.
+
+        Not on a follower: its syncs are its fetcher's, and what is visible its leader says.
+        """
         self._waiters[waiter] = None
-        if self.log.high_watermark < self.log.end_offset:
+        if self._replicas is not None and self.log.high_watermark < self.log.end_offset:
             self.demand_flush()
 
     def subscribe_follower(self, waiter: Waiter) -> None:

@@ -33,6 +33,7 @@ SETTINGS_OF_FLAGS: Final = {
     "node_id": "node_id",
     "cluster_listen": "cluster.listen",
     "seeds": "cluster.seeds",
+    "rack": "cluster.rack",
     "quorum": "cluster.quorum",
     "log_level": "log_level",
     "log_format": "log_format",
@@ -88,6 +89,13 @@ class ServerFlags(msgspec.Struct, frozen=True):
         option(
             "Join the cluster whose nodes listen there for others (their --cluster-listen).",
             metavar="HOST:PORT,…",
+        ),
+    ] = None
+    rack: Annotated[
+        str | None,
+        option(
+            "Where this node stands: a rack, a room, a zone. Replicas are put in different ones.",
+            metavar="NAME",
         ),
     ] = None
     quorum: Annotated[

@@ -60,6 +60,14 @@ class NodeTable(dict[NodeId, Node]):
         node = self.get(node_id)
         return node is not None and node.state == "active"
 
+    def in_rack(self, rack: str) -> frozenset[NodeId]:
+        """Those that stand there, and that clients may be sent to."""
+        return frozenset(
+            node.node_id
+            for node in self.values()
+            if node.rack == rack and node.state == "active" and "kafka" in node.addresses
+        )
+
     @property
     def members(self) -> list[Node]:
         """All but those that were removed."""

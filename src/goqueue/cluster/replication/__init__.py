@@ -19,6 +19,7 @@ from goqueue.cluster.replication.leader import (
 )
 from goqueue.cluster.replication.progress import LostData, ReplicaProgress
 from goqueue.cluster.replication.quota import CopyRate, ReplicationQuota
+from goqueue.cluster.replication.read_replica import choose_read_replica
 from goqueue.cluster.replication.roles import (
     Follower,
     Leader,
@@ -47,6 +48,7 @@ __all__ = [
     "Role",
     "ack_offset",
     "choose_leader",
+    "choose_read_replica",
     "effective_min_insync",
     "eligible_after",
     "find_divergence",

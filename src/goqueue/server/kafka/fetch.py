@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
 from goqueue.broker.messages.fetch import FetchedPartition, FetchLimits, PartitionFetch, fetch
+from goqueue.broker.messages.follower_reads import FollowerReads
 from goqueue.log import AbortedRange
 from goqueue.model.batch import Buffer
 from goqueue.model.ids import Offset
@@ -13,7 +14,9 @@ from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, list_requested
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
 from goqueue.wire.fetch import (
+    NO_REPLICA,
     AbortedTransaction,
+    DivergingEpoch,
     FetchPartitionResponse,
     FetchRequest,
     FetchTopicResponse,
@@ -50,12 +53,14 @@ async def handle_fetch(
             Offset(each.fetch_offset),
             each.partition_max_bytes,
             each.current_leader_epoch,
+            each.last_fetched_epoch,
         )
         for (topic, index), each in list_requested(request, session)
     )
+    reads = FollowerReads(broker, request.rack_id) if request.rack_id else None
     topics: dict[str | UUID, list[FetchPartitionResponse]] = {}
     leaders: set[int] = set()  # that clients are sent to
-    for found in await fetch(broker, wanted, limits):
+    for found in await fetch(broker, wanted, limits, reads):
         key = found.wanted.topic, found.wanted.index
         is_news = session is None or session.is_news(key, found)
         if is_news or request.session_epoch == OPEN_EPOCH:
@@ -93,7 +98,7 @@ def _refuse_replica(version: int, request: FetchRequest) -> list[Buffer]:
 
 
 def _response(found: FetchedPartition, leader: LeaderAndEpoch | None) -> FetchPartitionResponse:
-    error, aborted = found.error, found.aborted
+    error, aborted, diverged = found.error, found.aborted, found.diverged
     return FetchPartitionResponse(
         partition=found.wanted.index,
         error_code=0 if error is None else kafka_code(error).value,
@@ -102,7 +107,9 @@ def _response(found: FetchedPartition, leader: LeaderAndEpoch | None) -> FetchPa
         last_stable_offset=found.stable_offset,
         log_start_offset=found.start_offset,
         aborted_transactions=None if aborted is None else list(map(_aborted, aborted)),
+        preferred_read_replica=NO_REPLICA if found.read_replica is None else found.read_replica,
         records=found.records,
+        diverging_epoch=DivergingEpoch(diverged.epoch, diverged.end_offset) if diverged else None,
     )
 
 

@@ -45,7 +45,7 @@ class FetchSession:
         state = found.high_watermark, found.stable_offset, found.start_offset
         changed = self._told.get(key) != state
         self._told[key] = state
-        if found.error is not None:
+        if found.is_urgent:
             self._told.pop(key)
             return True
         if found.records:

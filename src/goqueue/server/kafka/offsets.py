@@ -26,7 +26,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
 )
 
 from goqueue.broker import NO_OFFSET, Broker, Partition
-from goqueue.broker.messages.fetch import check_epoch
+from goqueue.broker.messages.follower_reads import check_epoch
 from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, OffsetNotAvailable, UnsupportedVersion
 from goqueue.model.ids import Epoch, Offset, Timestamp

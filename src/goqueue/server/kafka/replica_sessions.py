@@ -26,7 +26,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Partition
-from goqueue.broker.messages.fetch import check_epoch
+from goqueue.broker.messages.follower_reads import check_epoch
 from goqueue.broker.replicas import CatchUpQuota
 from goqueue.cluster.replication import Diverged, FollowerFetch, Leader, find_divergence
 from goqueue.model.batch import Buffer

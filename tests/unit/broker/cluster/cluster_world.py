@@ -30,6 +30,7 @@ def node_config(number: int) -> Config:
         listen=f"0.0.0.0:{PORT}",
         seeds=[] if number == 1 else [f"a:{PORT}"],
         secret_file=SECRET_FILE,
+        rack=f"rack-{number}",
     )
     return msgspec.structs.replace(CONFIG, node_id=number, cluster=cluster)
 
@@ -47,7 +48,8 @@ async def running_broker(
         await listener.start(tasks)
         try:
             machine = f"machine of {host}"
-            await broker.announce({"cluster": Address(host, PORT)}, machine)
+            addresses = {"cluster": Address(host, PORT), "kafka": Address(host, 9092)}
+            await broker.announce(addresses, machine)
             yield broker
         finally:
             await listener.stop(0.1)
