@@ -27,6 +27,8 @@ from goqueue.broker.clock_watch import clock_offset_ms, watch_clock
 from goqueue.broker.cluster.admin import ClusterAdmin
 from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.coordinator_topics import CoordinatorTopics
+from goqueue.broker.cluster.events import ClusterEvents
+from goqueue.broker.cluster.log_sizes import LogSizes
 from goqueue.broker.cluster.peer import Peers
 from goqueue.broker.cluster.reassignments import Reassignments
 from goqueue.broker.coordinators import Coordinators
@@ -76,6 +78,7 @@ class Broker:
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
         self.started_at = Timestamp(0)
+        self.events = ClusterEvents(environment.clock)
         clock, node_id = self._clock, NodeId(config.node_id)
         transaction_log = TransactionLog()
         orphans = OrphanedTransactions(clock, transaction_log)
@@ -127,6 +130,7 @@ class Broker:
         self.change_partition = cluster_admin.change_partition
         self.change_group_config = cluster_admin.change_group_config
         self.change_broker_config = cluster_admin.change_broker_config
+        self.raise_features = cluster_admin.raise_features
 
         producer_ids = ProducerIds(self)
         self.reserve_producer_id = producer_ids.reserve_producer_id
@@ -138,6 +142,7 @@ class Broker:
         self.cluster = ClusterNode(environment, config, self)
         self.others = self.cluster.others
         self.reassignments = Reassignments(self)
+        self.log_sizes = LogSizes(self)
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)
@@ -176,6 +181,7 @@ class Broker:
         """Start, and stop at the end of the block however it ends."""
         self.started_at = self._clock.now()
         await self._startup.open()
+        self.events.begin()
         try:
             async with owned_tasks() as tasks:
                 self._tasks = tasks

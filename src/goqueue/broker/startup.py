@@ -25,6 +25,7 @@ from goqueue.broker.topic_changes import TopicChanges
 from goqueue.cluster import Metadata, controller
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.cluster.controller import Registration
+from goqueue.cluster.features import supported_features
 from goqueue.model.config import Address, Config
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, NodeId
@@ -179,6 +180,7 @@ class Startup:
             addresses=addresses,
             rack=rack,
             machine=machine,
+            features=supported_features(),
         )
         self._start(cluster.run_election(registration))
         await cluster.wait_until_registered()

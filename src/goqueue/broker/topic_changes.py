@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import structlog
 
 from goqueue.broker.cluster.cluster_node import ClusterNode
+from goqueue.broker.cluster.events import ClusterEvents
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues.service import Queues
@@ -44,6 +45,7 @@ class ChangingBroker(Protocol):
     """The broker that changes with its metadata."""
 
     cluster: ClusterNode
+    events: ClusterEvents
     groups: Groups
     partitions: Partitions
     queues: Queues
@@ -71,6 +73,7 @@ class TopicChanges:
         Once a deletion shows, the topic's name may be taken again.
         """
         broker, grown = self._broker, 0
+        broker.events.note(metadata, record)
         roles, partitions = broker.cluster.roles, broker.partitions
         if isinstance(record, TopicDeleted):
             topic = metadata.topic_by_id(record.topic_id)

@@ -8,12 +8,32 @@ the server does not depend on who watches it.
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import time
 from collections.abc import Mapping
 from typing import Final
 
+STOP_SECONDS: Final = 0.2  # until a stop that was asked for begins: the answer leaves first
 WATCHDOG_SHARE: Final = 0.5  # of the time that the service manager allows between two signs
+
+
+class _Process:
+    is_supervised = False
+
+
+def note_supervised() -> None:
+    """Whoever started this process starts it again when it ends."""
+    _Process.is_supervised = True
+
+
+def is_supervised() -> bool:
+    return _Process.is_supervised
+
+
+def stop_soon() -> None:
+    """As if somebody had sent SIGTERM to this process."""
+    asyncio.get_running_loop().call_later(STOP_SECONDS, os.kill, os.getpid(), signal.SIGTERM)
 
 
 class ServiceManager:

@@ -152,6 +152,7 @@ class RegisterNode(NodeRequest[NodeAccepted], frozen=True):
     addresses: dict[str, str]  # HOST:PORT by listener: kafka, http, cluster
     rack: str = ""
     machine: str = ""
+    features: dict[str, tuple[int, int]] = {}  # the lowest and the highest level that it supports
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):

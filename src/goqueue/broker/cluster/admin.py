@@ -144,3 +144,18 @@ class ClusterAdmin:
         await self._controller.change(
             lambda metadata: controller.change_broker_config(metadata, node, changes)
         )
+
+    async def raise_features(
+        self, levels: Mapping[str, int], *, validate_only: bool = False
+    ) -> None:
+        """All of them, or none; raises `FeatureRefused`."""
+        elsewhere = self._broker.cluster.elsewhere
+        if validate_only:
+            controller.raise_features(self._controller.image.current, levels)
+        elif elsewhere is not None:
+            await elsewhere.raise_features(levels)
+        else:
+            await self._controller.change(
+                lambda metadata: controller.raise_features(metadata, levels)
+            )
+            _log.info("features raised", levels=dict(levels))

@@ -23,6 +23,7 @@ from goqueue.cluster.controller import (
     register_node,
     unfence_node,
 )
+from goqueue.cluster.metadata import FeatureRange
 from goqueue.model.config import parse_address
 from goqueue.model.errors import Fenced, GoQueueError, Unauthorized
 from goqueue.model.ids import NodeEpoch, NodeId
@@ -190,6 +191,7 @@ def _register(metadata: Metadata, request: RegisterNode) -> Decision[MetadataRec
         addresses={name: parse_address(text) for name, text in request.addresses.items()},
         rack=request.rack,
         machine=request.machine,
+        features={name: FeatureRange(*levels) for name, levels in request.features.items()},
     )
     if known is not None and asked == _registration_of(known):
         return Decision((), known)
@@ -204,6 +206,7 @@ def _registration_of(node: Node) -> Registration:
         addresses=node.addresses,
         rack=node.rack,
         machine=node.machine,
+        features=node.features,
     )
 
 

@@ -74,6 +74,10 @@ class ChangeBrokerConfig(Verb, frozen=True, tag="change_broker_config"):
     changes: dict[str, str | None]
 
 
+class RaiseFeatures(Verb, frozen=True, tag="raise_features"):
+    levels: dict[str, int]
+
+
 class AlterPartition(Verb, frozen=True, tag="alter_partition"):
     """Of the leader that sends it."""
 
@@ -122,6 +126,7 @@ AnyVerb = (
     | ReserveProducerIds
     | ChangeGroupConfig
     | ChangeBrokerConfig
+    | RaiseFeatures
     | AlterPartition
     | NoteDataRemoved
     | HandOver
@@ -199,6 +204,9 @@ class Forwarding:
 
     async def change_broker_config(self, node: str, changes: Mapping[str, str | None]) -> None:
         await self._send(ChangeBrokerConfig(node, dict(changes)), type(None))
+
+    async def raise_features(self, levels: Mapping[str, int]) -> None:
+        await self._send(RaiseFeatures(dict(levels)), type(None))
 
     async def alter_partition(self, node_epoch: NodeEpoch, change: IsrChange) -> PartitionState:
         return await self._send(AlterPartition(node_epoch, change), PartitionState)
@@ -298,6 +306,8 @@ class Decider(Protocol):
 
     async def change_broker_config(self, node: str, changes: Mapping[str, str | None]) -> None: ...
 
+    async def raise_features(self, levels: Mapping[str, int]) -> None: ...
+
     async def alter_partition(
         self, node_id: NodeId, node_epoch: NodeEpoch, change: IsrChange
     ) -> PartitionState: ...
@@ -358,6 +368,8 @@ async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
             return await broker.change_group_config(verb.group_id, verb.changes, verb.if_set)
         case ChangeBrokerConfig():
             return await broker.change_broker_config(verb.node, verb.changes)
+        case RaiseFeatures():
+            return await broker.raise_features(verb.levels)
         case AlterPartition():
             return await broker.alter_partition(node_id, verb.node_epoch, verb.change)
         case NoteDataRemoved():

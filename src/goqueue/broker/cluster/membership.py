@@ -16,6 +16,8 @@ from goqueue.broker.cluster.peer import Peer
 from goqueue.broker.cluster.sessions import SESSION_NS
 from goqueue.broker.metadata.node_file import NodeFile
 from goqueue.broker.metadata.remote_log import RemoteLog
+from goqueue.cluster.errors import FeatureRefused
+from goqueue.cluster.features import supported_features
 from goqueue.model.errors import (
     DuplicateNodeId,
     GoQueueError,
@@ -35,7 +37,7 @@ from goqueue.wire.node_messages import (
 HEARTBEAT_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 1.0  # of a heartbeat
 REGISTER_SECONDS: Final = 5.0
-FOR_GOOD: Final = (DuplicateNodeId, Unauthorized, WrongCluster, WrongDataDirectory)
+FOR_GOOD: Final = (DuplicateNodeId, Unauthorized, WrongCluster, WrongDataDirectory, FeatureRefused)
 
 ReplyT = TypeVar("ReplyT")
 
@@ -114,7 +116,16 @@ class Membership:
         """With the controller; raises as `Peer.ask` does."""
         node = self._node
         self._registration = RegisterNode(
-            node.node_id, node.directory_id, node.incarnation, addresses, rack, machine
+            node.node_id,
+            node.directory_id,
+            node.incarnation,
+            addresses,
+            rack,
+            machine,
+            {
+                name: (levels.min_level, levels.max_level)
+                for name, levels in supported_features().items()
+            },
         )
         return await self._register(self._registration)
 

@@ -8,6 +8,7 @@ from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.node_file import ETCD, NodeFile
 from goqueue.cluster import Metadata, MetadataRecord, Node, controller
 from goqueue.cluster.controller import Registration
+from goqueue.cluster.features import supported_features
 from goqueue.model.errors import WrongDataDirectory
 from goqueue.model.machine import Decision
 from goqueue.model.quorum import LOCAL
@@ -54,6 +55,7 @@ def _decide(metadata: Metadata, node: NodeFile) -> Decision[MetadataRecord, Node
             node_id=node.node_id,
             directory_id=node.directory_id,
             incarnation=node.incarnation,
+            features=supported_features(),
         ),
         state="active",  # it holds the term, so it knows the metadata
         is_same_disk=node.quorum == LOCAL,  # the metadata is on this very disk

@@ -11,6 +11,7 @@ import threading
 from typing import Final
 
 from goqueue.cli.main import main
+from goqueue.runtime.service_manager import note_supervised
 
 STANDARD_INPUT: Final = 0
 
@@ -24,4 +25,5 @@ def stop_after(handle: int) -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=stop_after, args=(STANDARD_INPUT,), daemon=True).start()
+    note_supervised()
     main()

@@ -152,7 +152,9 @@ class NodeProcess:
 
     def _tell_death(self, wait: float) -> None:
         facts = {"node_id": self.node_id, "end": self.end, "restart_seconds": wait}
-        if self._ready_at is None:  # it was up once, and does not come up again
+        if self.exit_code == 0:  # it was asked to: see POST /cluster/nodes/{node}/restart
+            _log.warning("node restarts", **facts)
+        elif self._ready_at is None:  # it was up once, and does not come up again
             _log.error("node does not start", **facts, last_lines=self.last_lines())
         else:
             _log.error("node died", **facts)

@@ -106,6 +106,11 @@ class AsyncClient:
     reassign = async_verb(cluster_calls.reassign)
     reassignments = async_verb(cluster_calls.reassignments)
     cancel_reassignments = async_verb(cluster_calls.cancel_reassignments)
+    rebalance = async_verb(cluster_calls.rebalance)
+    cluster_events = async_verb(cluster_calls.cluster_events)
+    cluster_features = async_verb(cluster_calls.cluster_features)
+    raise_features = async_verb(cluster_calls.raise_features)
+    restart_node = async_verb(cluster_calls.restart_node)
 
     async def topic_places(self) -> list[TopicPlaces]:
         """Where the partitions of all topics are, by name."""

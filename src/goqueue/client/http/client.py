@@ -106,6 +106,11 @@ class Client:
     reassign = verb(cluster_calls.reassign)
     reassignments = verb(cluster_calls.reassignments)
     cancel_reassignments = verb(cluster_calls.cancel_reassignments)
+    rebalance = verb(cluster_calls.rebalance)
+    cluster_events = verb(cluster_calls.cluster_events)
+    cluster_features = verb(cluster_calls.cluster_features)
+    raise_features = verb(cluster_calls.raise_features)
+    restart_node = verb(cluster_calls.restart_node)
 
     def topic_places(self) -> list[TopicPlaces]:
         """Where the partitions of all topics are, by name."""

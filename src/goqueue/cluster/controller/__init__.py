@@ -17,7 +17,7 @@ from goqueue.cluster.controller.election import (
     resign_control,
     take_control,
 )
-from goqueue.cluster.controller.features import set_feature_level
+from goqueue.cluster.controller.features import raise_features, set_feature_level
 from goqueue.cluster.controller.ids import name_cluster, reserve_producer_ids
 from goqueue.cluster.controller.isr import IsrChange, alter_partition
 from goqueue.cluster.controller.leadership import (
@@ -73,6 +73,7 @@ __all__ = [
     "name_cluster",
     "note_data_removed",
     "prefer_leaders",
+    "raise_features",
     "reassign",
     "register_node",
     "remove_node",

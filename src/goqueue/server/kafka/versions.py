@@ -1,7 +1,6 @@
 """ApiVersions: which requests this listener answers."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from kio.schema.api_versions.v4.response import (
     ApiVersion,
@@ -11,21 +10,9 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from goqueue.cluster.features import FEATURES, level_in_use
 from goqueue.wire.apis import ApiKey, advertised_versions
 from goqueue.wire.messages import build, encode_response
-
-# Newer clients look here for what no API version tells.
-FEATURES: Final = {  # the lowest and the highest level that this version can work with
-    "group.version": (1, 1),  # the consumer protocol of KIP-848
-    "metadata.version": (25, 25),  # 4.0-IV3: what Kafka's tools may take for granted of metadata
-    "share.version": (1, 1),  # share groups, KIP-932
-    "transaction.version": (1, 2),  # KIP-890: an epoch a transaction, Produce adds partitions
-}
-
-
-def level_of(name: str, finalized: Mapping[str, int]) -> int:
-    """The level in use: the one that the nodes agreed on, or the highest if they never did."""
-    return finalized.get(name, FEATURES[name][1])
 
 
 def describe_api_versions(
@@ -36,14 +23,19 @@ def describe_api_versions(
         ApiVersionsResponse,
         api_keys=_versions_of(served),
         supported_features=tuple(
-            build(SupportedFeatureKey, name=name, min_version=low, max_version=high)
-            for name, (low, high) in FEATURES.items()
+            build(
+                SupportedFeatureKey,
+                name=name,
+                min_version=feature.min_level,
+                max_version=feature.max_level,
+            )
+            for name, feature in FEATURES.items()
         ),
         finalized_features_epoch=sum(finalized.values()),  # levels only rise, so it does, too
         finalized_features=tuple(
             build(FinalizedFeatureKey, name=name, min_version_level=level, max_version_level=level)
             for name in FEATURES
-            for level in (level_of(name, finalized),)
+            for level in (level_in_use(name, finalized),)
         ),
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
 from goqueue.broker.cluster.membership import Membership
@@ -74,7 +75,11 @@ def test_a_node_beats_ten_times_a_second_and_registers_with_a_new_controller():
             assert membership.is_heard
             assert 15 <= len(told.beats) <= 20
             assert told.beats[-1] == NodeHeartbeat(2, 1, 42)
-        assert told.registered == [RegisterNode(2, "directory", 3, {"cluster": "b:1"})]
+        (asked,) = told.registered
+        assert msgspec.structs.replace(asked, features={}) == RegisterNode(
+            2, "directory", 3, {"cluster": "b:1"}
+        )
+        assert asked.features["transaction.version"] == (1, 2)
         await asyncio.sleep(2.0)
         assert not membership.is_heard
         new = Told()

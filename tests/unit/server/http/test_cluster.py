@@ -102,3 +102,48 @@ async def test_replicas_are_moved_only_to_nodes_that_are_there(client: Client):
     assert (await client.delete("/admin/reassignment")).json()["partitions"] == []
     missing = {"partitions": [{"topic": "t", "partition": 9, "new_replicas": [1]}]}
     assert (await client.post("/admin/reassignment", json=missing)).status_code == 404
+
+
+async def test_a_cluster_of_one_node_has_nothing_to_rebalance(client: Client):
+    await create(client)
+    plan = (await client.post("/admin/rebalance", json={"dry_run": True})).json()
+    assert plan["moves"] == []
+    assert [each["node_id"] for each in plan["nodes"]] == [1]
+    for body, status in (
+        ({"onto": 9}, 404),
+        ({"without": [1]}, 400),
+        ({"replace": 1}, 400),
+        ({"replace": 1, "with": 1}, 400),
+        ({"onto": 1, "without": [1]}, 400),
+    ):
+        refused = await client.post("/admin/rebalance", json=body)
+        assert refused.status_code == status, refused.text
+
+
+async def test_events_tell_of_topics(client: Client):
+    await create(client)
+    events = (await client.get("/cluster/events")).json()["events"]
+    created = [each for each in events if each["kind"] == "topic_created"][-1]
+    assert created["topic"] == "t"
+    number = created["number"]
+    later = (await client.get("/cluster/events", params={"after": number})).json()["events"]
+    assert all(each["number"] > number for each in later)
+
+
+async def test_levels_of_features_are_raised_for_good(client: Client):
+    before = (await client.get("/cluster/features")).json()
+    levels = {each["name"]: each["level"] for each in before["features"]}
+    assert levels["transaction.version"] == 2
+    assert before["nodes"][0]["levels"]["transaction.version"] == [1, 2]
+    after = (await client.post("/cluster/features", json={})).json()
+    assert all(each["is_finalized"] for each in after["features"])
+    back = await client.post("/cluster/features", json={"levels": {"transaction.version": 1}})
+    assert back.status_code == 409
+    assert (await client.get("/cluster/state")).json()["features"] == levels
+
+
+async def test_a_node_without_a_supervisor_is_not_restarted(client: Client):
+    refused = await client.post("/cluster/nodes/1/restart")
+    assert refused.status_code == 422
+    assert "nobody would start" in refused.json()["error"]["message"]
+    assert (await client.post("/cluster/nodes/7/restart")).status_code == 404

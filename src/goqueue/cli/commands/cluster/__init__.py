@@ -3,7 +3,7 @@
 import typer
 
 from goqueue.cli.command import command
-from goqueue.cli.commands.cluster import changes, moves, views
+from goqueue.cli.commands.cluster import balance, changes, moves, roll, upkeep, views
 
 app = typer.Typer(
     add_completion=False,
@@ -21,3 +21,9 @@ command(app, "undrain")(changes.undrain)
 command(app, "remove")(changes.remove)
 command(app, "elect")(changes.elect)
 command(app, "reassign")(moves.reassign)
+command(app, "rebalance")(balance.rebalance)
+command(app, "add")(balance.add)
+command(app, "replace")(balance.replace)
+command(app, "events")(upkeep.events)
+command(app, "upgrade")(upkeep.upgrade)
+command(app, "roll")(roll.roll)

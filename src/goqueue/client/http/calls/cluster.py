@@ -1,7 +1,14 @@
 """Every request about the cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from goqueue.api.balance import (
+    EventBody,
+    EventList,
+    FeatureList,
+    NodeRestarts,
+    RebalanceResult,
+)
 from goqueue.api.cluster import (
     ClusterHealthBody,
     ClusterNode,
@@ -91,3 +98,50 @@ def reassignments() -> Call[ReassignmentStatus]:
 def cancel_reassignments() -> Call[ReassignmentStatus]:
     """Of everything that moves."""
     return change("DELETE", "/admin/reassignment", ReassignmentStatus)
+
+
+def rebalance(
+    *,
+    dry_run: bool = False,
+    onto: int | None = None,
+    without: Sequence[int] | None = None,
+    replace: int | None = None,
+    replace_with: int | None = None,
+    throttle_bytes_per_sec: int | None = None,
+) -> Call[RebalanceResult]:
+    """Spread replicas anew; only onto a node, or away from some, or from one to another."""
+    body = {
+        "dry_run": dry_run,
+        "onto": onto,
+        "without": None if without is None else list(without),
+        "replace": replace,
+        "with": replace_with,
+        "throttle_bytes_per_sec": throttle_bytes_per_sec,
+    }
+    return post("/admin/rebalance", RebalanceResult, body)
+
+
+def cluster_events(after: int = 0, limit: int = 100) -> Call[list[EventBody]]:
+    """What the node that answers has seen since it started, the oldest first."""
+    return get("/cluster/events", EventList, {"after": after, "limit": limit}).then(_events)
+
+
+def _events(found: EventList) -> list[EventBody]:
+    return found.events
+
+
+def cluster_features() -> Call[FeatureList]:
+    return get("/cluster/features", FeatureList)
+
+
+def raise_features(
+    levels: Mapping[str, int] | None = None, *, dry_run: bool = False
+) -> Call[FeatureList]:
+    """To these levels, or each to the highest that all nodes support."""
+    body = {"levels": None if levels is None else dict(levels), "dry_run": dry_run}
+    return post("/cluster/features", FeatureList, body)
+
+
+def restart_node(node_id: int) -> Call[NodeRestarts]:
+    """If it has a supervisor that starts it again."""
+    return post(path_of("cluster", "nodes", node_id, "restart"), NodeRestarts)

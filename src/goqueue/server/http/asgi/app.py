@@ -28,6 +28,8 @@ from goqueue.server.http.routes import (
     application_transactions,
     cluster,
     cluster_admin,
+    cluster_balance,
+    cluster_upkeep,
     compaction,
     dlq,
     group_admin,
@@ -63,6 +65,8 @@ API: Final[list[HTTPRouteHandler]] = [
     *admin.routes.handlers,
     *cluster.routes.handlers,
     *cluster_admin.routes.handlers,
+    *cluster_balance.routes.handlers,
+    *cluster_upkeep.routes.handlers,
 ]
 
 # The first words of their paths.

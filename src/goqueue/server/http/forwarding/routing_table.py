@@ -7,6 +7,7 @@ DEAD_LETTER    the leader of that partition of the topic's dead letters
 GROUP          the coordinator of the group that the path names
 GROUPS         the coordinator of groups
 TRANSACTIONS   the coordinator of transactions
+NODE           the node that the path names
 """
 
 import enum
@@ -26,6 +27,7 @@ class Place(enum.Enum):
     GROUP = "group"
     GROUPS = "groups"
     TRANSACTIONS = "transactions"
+    NODE = "node"
 
 
 # By the first words of the paths; a longer path that is listed itself has its own.
@@ -43,6 +45,7 @@ FAMILIES: Final = {
     "/transactions": Place.TRANSACTIONS,
 }
 PATHS: Final = {
+    "/cluster/nodes/{node_id}/restart": Place.NODE,
     "/groups": Place.GROUPS,
     "/groups/{group}/in-flight": Place.HERE,
     "/groups/{group}/in-flight/extend": Place.HERE,
@@ -82,6 +85,9 @@ def node_of(broker: Broker, path_template: str, parameters: Mapping[str, Any]) -
             return broker.group_coordinator("")
         case Place.TRANSACTIONS:
             return broker.transaction_coordinator("")
+        case Place.NODE:
+            node_id = NodeId(parameters["node_id"])
+            return node_id if node_id in broker.metadata.nodes else None
 
 
 def _leader(broker: Broker, name: str, partition: int) -> NodeId | None:

@@ -109,6 +109,10 @@ THROTTLE_BYTES_PER_SEC: Final = 10 * 1024 * 1024
 @routes.post("/admin/reassignment", "Move replicas to other nodes", 404, status_code=202)
 async def start_reassignment(broker: TheBroker, data: JSONBody[Reassignment]) -> ReassignmentStatus:
     """Replicas are added, copy what is there, and then the others go. `GET` shows what moves."""
+    return await reassign(broker, data)
+
+
+async def reassign(broker: Broker, data: Reassignment) -> ReassignmentStatus:
     if not data.partitions and data.throttle_bytes_per_sec is None:
         raise InvalidRequest("say which partitions move, or another throttle_bytes_per_sec")
     moves = [(broker.topic(topic_name(each.topic)), each) for each in data.partitions]
