@@ -36,7 +36,7 @@ import structlog
 from goqueue.broker.host_upkeep import NEVER, HostUpkeep
 from goqueue.broker.image import Image
 from goqueue.broker.journal import Journal, ResignedJournal
-from goqueue.model.errors import DiskFull, GoQueueError
+from goqueue.model.errors import DiskFull, GoQueueError, NotEnoughReplicas
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.machine import Decision, Machine
 from goqueue.runtime import Clock
@@ -263,6 +263,16 @@ class MachineHost(Generic[MachineT]):
             self.write_deferred()
         self.notice_deadline()
         return decision.reply
+
+    def write_or_defer(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
+        """As `write_through`; as `defer` on a full disk, or while too few replicas are in sync.
+
+        For what a start must not wait for: the other replicas may wait for this node to start.
+        """
+        try:
+            return self.write_through(decide)
+        except (DiskFull, NotEnoughReplicas):
+            return self.defer(decide)
 
     async def submit_or_defer(
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]

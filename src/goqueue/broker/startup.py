@@ -85,6 +85,7 @@ class Startup:
         node = await disk.in_background(lambda: claim(disk, random, config, follows=follows))
         membership = await cluster.open(node)
         self._controller = await self._open_controller(node, membership)
+        self._changes.is_open = True
         if cluster.elects:
             cluster.open_election()
         broker.group_configs.attach(self.controller.image, broker.change_group_config)

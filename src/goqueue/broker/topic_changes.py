@@ -66,6 +66,7 @@ class TopicChanges:
         self._broker = broker
         self._disk = disk
         self._start = start
+        self.is_open = False  # the metadata was read to its end: what comes now is news
 
     def apply(self, metadata: Metadata, record: MetadataRecord) -> None:
         """To what is shown, and to the partitions that are open: nobody sees one without the other.
@@ -79,7 +80,8 @@ class TopicChanges:
             topic = metadata.topic_by_id(record.topic_id)
             roles.forget(topic)
             broker.queues.topic_deleted(topic.name)
-            if broker.cluster.elsewhere is not None:  # else the verb does
+            # Else the verb does it, or `finish_deletions`.
+            if self.is_open and broker.cluster.elsewhere is not None:
                 self._start(self.delete_data(topic))
                 self._start(self.tell_deleted(topic))
         elif isinstance(record, PartitionsAdded):

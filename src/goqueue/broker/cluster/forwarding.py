@@ -189,6 +189,8 @@ class Forwarding:
         return self._metadata.topic_by_id(await self._send(verb, TopicId))
 
     async def delete_topic(self, name: str) -> Topic:
+        if self._metadata.find(name) is None:  # so new, perhaps, that this node has not heard of it
+            await self._wait_for(await self._controller.log.end(), "what the controller knows")
         topic = self._metadata.topic(name)
         await self._send(DeleteTopic(name), TopicId)
         return topic
@@ -243,12 +245,15 @@ class Forwarding:
         name = str(verb.__struct_config__.tag)
         request = Forward(name, msgspec.Raw(msgspec.msgpack.encode(verb)))
         answer = await self._ask(request)
+        await self._wait_for(Index(answer.end), f"{name} was carried out, and")
+        return msgspec.msgpack.decode(answer.reply, type=reply_type)
+
+    async def _wait_for(self, end: Index, what: str) -> None:
         try:
             async with asyncio.timeout(SHOW_SECONDS):
-                await self._controller.wait_for(Index(answer.end))
+                await self._controller.wait_for(end)
         except TimeoutError as error:
-            raise TimedOut(f"{name} was carried out, and does not show at this node yet") from error
-        return msgspec.msgpack.decode(answer.reply, type=reply_type)
+            raise TimedOut(f"{what} does not show at this node yet") from error
 
     async def _ask(self, request: Forward) -> Forwarded:
         """Whoever is the controller by then; it was asked nothing when this raises `Fenced`."""

@@ -28,10 +28,10 @@ from goqueue.broker.storage.partition import not_leader
 from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
-from goqueue.model.errors import CorruptData, LeadershipLost, NotLeader
-from goqueue.model.ids import GroupId, TopicName, TopicPartition
+from goqueue.model.errors import CorruptData, LeadershipLost, NotEnoughReplicas, NotLeader
+from goqueue.model.ids import GroupId, Offset, TopicId, TopicName, TopicPartition
 from goqueue.model.machine import Decision
-from goqueue.queue import Due, GroupTable, QueueMachine, QueueRecord
+from goqueue.queue import Due, GroupTable, QueueMachine, QueueRecord, Where
 from goqueue.runtime import Clock, Disk
 
 SNAPSHOT_RECORDS_MIN: Final = 100  # that are worth a snapshot when nothing else asks for one
@@ -114,7 +114,7 @@ class Ledgers:
             await self.get(topic, index)
         except NotLeader:
             return
-        except CorruptData as error:
+        except (CorruptData, NotEnoughReplicas) as error:
             _log.error("queue ledger not opened", problem=str(error))
 
     async def _open_ledger(self, topic: Topic, index: int) -> Ledger:
@@ -148,7 +148,7 @@ class Ledgers:
         data = self._partitions.find_open(topic.name, index)
         if data is not None:  # its end was not told to this ledger when it was opened
             end = data.log.end_offset
-            await host.submit(lambda each: each.shorten_log(topic.topic_id, end))
+            await shorten_log(host, topic.topic_id, end)
 
     def drop(self, topic: str, partition: int | None = None) -> frozenset[GroupId]:
         """This node has no ledgers of the topic, or of the partition, any more; gives whose.
@@ -173,6 +173,20 @@ class Ledgers:
         text = f"the queue ledger of {machine.topic}-{machine.partition} is not led here any more"
         host.resign(lambda: NotLeader(text), lambda: LeadershipLost(text))
         machine.close()
+
+
+async def shorten_log(
+    ledger: Ledger, topic_id: TopicId, end: Offset
+) -> Sequence[tuple[Where, Offset]]:
+    """Forget, durably, what groups did behind the log's end; gives the floors that this moved.
+
+    Mostly nothing is written, and then nothing is waited for: other replicas may be in sync only
+    once this log is open.
+    """
+    floors, written = ledger.write(lambda machine: machine.shorten_log(topic_id, end))
+    if written is not None:
+        await ledger.durable(written)
+    return floors
 
 
 # --- waiting for several --------------------------------------------------------------------------

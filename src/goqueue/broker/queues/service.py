@@ -29,7 +29,7 @@ from goqueue.broker.queues.dispatchers import Dispatchers
 from goqueue.broker.queues.elsewhere import QueuesElsewhere, RemoveConsumer
 from goqueue.broker.queues.group_link import GroupLink
 from goqueue.broker.queues.ledger_split import split_ledgers
-from goqueue.broker.queues.ledgers import Ledger, Ledgers, submit_all
+from goqueue.broker.queues.ledgers import Ledger, Ledgers, shorten_log, submit_all
 from goqueue.broker.queues.offset_sync import OffsetSync
 from goqueue.broker.queues.receive import Receiver
 from goqueue.broker.queues.receive_elsewhere import ReceiverElsewhere, ReceiverHere
@@ -123,7 +123,7 @@ class Queues:
         for group in self.groups.values():
             group.topic_totals.clear()  # counters restart with the process
         ledgers = list(self._state.ledgers)
-        await self._resume(ledgers)
+        self._resume(ledgers)
         self._redriver.inherit(ledgers)
 
     def _take_in(self, group_ids: Collection[GroupId]) -> None:
@@ -134,14 +134,10 @@ class Queues:
             else:
                 del self.groups[group_id]
 
-    async def _resume(self, ledgers: Iterable[Ledger]) -> None:
+    def _resume(self, ledgers: Iterable[Ledger]) -> None:
         now, skips_leases = self._clock.steady(), self._configs.has_async_deliveries()
-        await asyncio.gather(
-            *(
-                ledger.submit_or_defer(lambda each: each.resume(now, skips_leases=skips_leases))
-                for ledger in ledgers
-            )
-        )
+        for ledger in ledgers:
+            ledger.write_or_defer(lambda each: each.resume(now, skips_leases=skips_leases))
 
     @property
     def groups(self) -> dict[GroupId, QueueGroup]:
@@ -222,7 +218,7 @@ class Queues:
         ledger = self._state.ledgers.find(topic, index)
         if ledger is None:
             return
-        floors = await ledger.submit(lambda machine: machine.shorten_log(topic_id, end))
+        floors = await shorten_log(ledger, topic_id, end)
         for where, floor in floors:
             _log.warning(
                 "queue group drawn back: the log lost its end, what is written there now is new",
@@ -240,7 +236,7 @@ class Queues:
         known = set(self.groups)
         ledger = await self._state.ledger(topic, bundle.index)
         self._take_in(self.groups.keys() - known)
-        await self._resume([ledger])
+        self._resume([ledger])
         self._redriver.inherit([ledger])
         self._dead_letter_writer.wake_if_due()
         self.dispatchers.notify_all(ledger.ahead.states)

@@ -19,7 +19,7 @@ class WaitQueue:
         self.notifications = 0
         self.users = 0
         self._polls: dict[LongPoll, int] = {}  # to the last notification that each knows of
-        self._partitions: set[Partition] = set()
+        self._partitions: dict[Partition, None] = {}  # in order: a seed must repeat it
 
     # --- notifying -------------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ class WaitQueue:
         """Notify when one of these has more to read."""
         for partition in partitions:
             if partition not in self._partitions:
-                self._partitions.add(partition)
+                self._partitions[partition] = None
                 partition.subscribe(self)  # asks for a sync too, if one is missing
 
     def detach(self) -> None:

@@ -42,7 +42,7 @@ class FrameListener:
         self.receive_buffer = bytearray(SHARED_BYTES)
         self._environment = environment
         self._connection_metrics = metrics
-        self._connections: set[KafkaConnection] = set()
+        self._connections: dict[KafkaConnection, None] = {}  # in order: a seed must repeat it
         self._received = HeldBytes[KafkaConnection](config.received_bytes_max)
         self._unsent = HeldBytes[KafkaConnection](config.unsent_bytes_max)
         self._log_limit = LogLimit()
@@ -102,7 +102,7 @@ class FrameListener:
                 connection, f"more than {limit} ({self.limited_by('connections_max')})"
             )
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._connection_metrics.connection_opened(self.name)
         return True
 
@@ -111,7 +111,7 @@ class FrameListener:
         self._received.note(connection, 0, now)
         self._unsent.note(connection, 0, now)
         if connection in self._connections:
-            self._connections.discard(connection)
+            del self._connections[connection]
             self._connection_metrics.connection_closed(self.name)
             if not self._stopping:
                 self.connection_ended(connection)

@@ -18,7 +18,6 @@ from goqueue.txn import ProducerIdentity
 from tests.unit.broker.brokers import publish, running, values_in
 from tests.unit.broker.cluster.cluster_world import NUMBERS, ClusterWorld
 
-HOSTS = {number: host for host, number in NUMBERS.items()}
 GROUP = GroupId("readers")
 PLACE = TopicPartition(TopicName("orders"), 0)
 

@@ -13,9 +13,8 @@ from goqueue.testing.sim.loop import SimCrash
 from goqueue.txn import ProducerIdentity
 from tests.sim.transaction_history import Place
 from tests.sim.transaction_world import PARTITIONS, TOPICS, Producer, Workload, batch_of
-from tests.unit.broker.cluster.cluster_world import NUMBERS, ClusterWorld
+from tests.unit.broker.cluster.cluster_world import HOSTS, ClusterWorld
 
-HOSTS = {number: host for host, number in NUMBERS.items()}
 INPUT = "input"
 SECONDS_MAX = 4.0  # for one step, as a client would wait
 
@@ -65,9 +64,9 @@ class ClusterWorkload(Workload):
 
     def leader_of(self, place: Place) -> Broker | None:
         """The node that leads, and knows it; None while there is none."""
-        if "a" not in self.nodes.brokers:
+        metadata = self.nodes.metadata
+        if metadata is None:
             return None
-        metadata = self.nodes.controller.metadata
         state = metadata.partition(metadata.topic(place[0]).topic_id, place[1])
         found = self.nodes.brokers.get(HOSTS.get(state.leader, ""))
         partition = None if found is None else found.partitions.find_open(*place)
@@ -188,7 +187,12 @@ class ClusterWorkload(Workload):
     def _is_quiet(self) -> bool:
         brokers = list(self.nodes.brokers.values())
         found = [each.transactions for each in brokers if each.transactions.is_coordinating]
-        if len(brokers) < 3 or len(found) != 1 or found[0].ahead.prepared or found[0].ahead.ongoing:
+        if (
+            len(brokers) < len(self.nodes.hosts)
+            or len(found) != 1
+            or found[0].ahead.prepared
+            or found[0].ahead.ongoing
+        ):
             return False
         return all(self._is_settled(place) for place in self.places)
 
