@@ -372,6 +372,10 @@ class SimDisk:
         """Fail, and forget what was not synced: it still shows, and no later sync saves it."""
         self._faults.append(Fault("sync", pattern, times, probability))
 
+    def forget_faults(self) -> None:
+        """Whatever was to fail works again."""
+        self._faults.clear()
+
     def flip_bit(self, path: str, position: int, bit: int | None = None) -> None:
         flipped = self._random.randrange(8) if bit is None else bit
         self._device.file(path).content[position] ^= 1 << flipped

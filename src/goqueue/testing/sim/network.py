@@ -169,7 +169,8 @@ class SimTransport(asyncio.Transport):
         if self._pumping or not self._made or not (self._outbox or self._end_asked):
             return
         self._pumping = True
-        self._loop.call_later(self._fabric.delay(), self._pump, context=Context())
+        delay = self._fabric.delay(self.host, self._peer.host)
+        self._loop.call_later(delay, self._pump, context=Context())
 
     def reset(self) -> None:
         """Break the connection: both ends are told, unless the wire between them is cut."""
@@ -398,6 +399,7 @@ class SimFabric:
         self.retransmission_timeout_s = retransmission_timeout_s
         self.delay_s = delay_s
         self.reset_probability = 0.0  # of each piece that is delivered
+        self.split_probability = 0.4  # of what could arrive together: each piece costs an event
         self._connect_timeout_s = connect_timeout_s
         self._random = random.Random(f"{seed}/fabric")
         self._hosts: dict[str, SimNetwork] = {}
@@ -405,6 +407,7 @@ class SimFabric:
         self._transports: list[SimTransport] = []
         self._swept_at = 64
         self._cuts: set[tuple[str, str]] = set()
+        self._slow: dict[frozenset[str], tuple[float, float]] = {}
         self._down: set[str] = set()
         self._next_port = FIRST_FREE_PORT
 
@@ -424,10 +427,15 @@ class SimFabric:
             if other != host:
                 self.cut(host, other)
 
+    def slow(self, one: str, other: str, delay_s: tuple[float, float]) -> None:
+        """From now on every piece between the two takes so long."""
+        self._slow[frozenset((one, other))] = delay_s
+
     def heal(self, one: str | None = None, other: str | None = None) -> None:
         """Restore the wire between two hosts, all wires of one, or all there are."""
         named = {name for name in (one, other) if name is not None}
         self._cuts = {pair for pair in self._cuts if not named <= set(pair)}
+        self._slow = {pair: delay for pair, delay in self._slow.items() if not named <= pair}
         self._wake_all()
 
     def reset(self, one: str, other: str | None = None) -> None:
@@ -455,16 +463,19 @@ class SimFabric:
 
     # --- for transports and networks ------------------------------------------------------------
 
-    def delay(self) -> float:
-        return self._random.uniform(*self.delay_s)
+    def delay(self, one: str = "", other: str = "") -> float:
+        delay_s = self._slow.get(frozenset((one, other))) if self._slow else None
+        return self._random.uniform(*(delay_s or self.delay_s))
 
     def piece(self, available: int) -> int:
         """How many of the bytes arrive together."""
         most = min(available, READ_BYTES_MAX)
         style = self._random.random()
-        if style < 0.6:
+        if style >= self.split_probability:
             return most
-        return self._random.randint(1, most if style < 0.8 else min(most, 16))
+        return self._random.randint(
+            1, min(most, 16) if style < self.split_probability / 2 else most
+        )
 
     def breaks(self) -> bool:
         return self.reset_probability > 0 and self._random.random() < self.reset_probability

@@ -157,6 +157,12 @@ class World:
         assert not at.alive, f"{host} has a process"
         at.disk = self._new_disk(f"{host}/disk {at.lives}", host)
 
+    def restore_disk(self, host: str, disk: SimDisk) -> None:
+        """The host, which has no process, gets this one: an older copy of its own, say."""
+        at = self._host(host)
+        assert not at.alive, f"{host} has a process"
+        at.disk = disk
+
     # --- the end ------------------------------------------------------------------------------
 
     def close(self) -> None:

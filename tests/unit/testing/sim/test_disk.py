@@ -387,3 +387,10 @@ def test_background_work_answers_with_its_result_or_its_error():
         return round(asyncio.get_running_loop().time() - started)
 
     assert run(main()) == 10
+
+
+def test_faults_that_did_not_strike_yet_can_be_forgotten():
+    disk = SimDisk()
+    disk.fail_sync()
+    disk.forget_faults()
+    disk.replace_file("/file", b"kept")

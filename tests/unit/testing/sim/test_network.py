@@ -245,6 +245,24 @@ def test_a_cut_holds_bytes_back_until_it_is_healed():
     run(main())
 
 
+def test_a_slow_link_delays_every_piece_until_it_is_healed():
+    fabric = SimFabric()
+
+    async def main() -> None:
+        client, server = await sim_pair(fabric)
+        fabric.slow("a", "b", (2.0, 2.0))
+        client.transport.write(b"late")
+        await asyncio.sleep(1)
+        assert not server.received
+        await asyncio.sleep(20)
+        fabric.heal()
+        client.transport.write(b" soon")
+        await asyncio.sleep(1)
+        assert server.received == b"late soon"
+
+    run(main())
+
+
 def test_a_cut_that_stays_ends_the_writer_and_leaves_the_other_half_open():
     fabric = SimFabric(retransmission_timeout_s=100)
 

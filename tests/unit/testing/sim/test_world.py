@@ -298,3 +298,13 @@ def test_a_replaced_disk_is_empty():
         assert world.disk("a").read_file("/file") == b"content"
         world.replace_disk("a")
         assert world.disk("a").read_file("/file") is None
+
+
+def test_a_host_can_get_an_older_copy_of_its_disk():
+    with World(0) as world:
+        disk = world.disk("a")
+        disk.replace_file("/file", b"before")
+        copy = disk.crash()
+        disk.replace_file("/file", b"after")
+        world.restore_disk("a", copy)
+        assert world.disk("a").read_file("/file") == b"before"
