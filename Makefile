@@ -7,6 +7,8 @@ PYTHON  ?=#            the interpreter to make .venv with; found when not given
 ARGS    ?=#            more arguments for the command that a target runs
 SEEDS   ?= 1000#       how many seeds `make sim` tries
 MINUTES ?= 60#         how long `make soak` goes on
+SCHEDULES ?= 1000#     how many seeds `make sim-cluster` tries, from FIRST on
+FIRST   ?= 0
 ROUNDS  ?= 30#         how many faults `make chaos-cluster` makes
 WORKERS ?= 2#          processes that `make test` divides the tests among; 0: none but its own
 
@@ -25,7 +27,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
-	docs format generate bench sim soak chaos-cluster spark-chaos etcd strangers clean FORCE
+	docs format generate bench sim sim-cluster soak chaos-cluster spark-chaos etcd strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +105,11 @@ sim: $(VENV)/dev $(VENV)/installed ## simulate clusters with many seeds (SEEDS=1
 	@echo "==> simulation, compiled, $(SEEDS) seeds"
 	@GOQUEUE_SIM_SEEDS=$(SEEDS) HYPOTHESIS_PROFILE=thorough \
 		$(COMPILED) $(PYTEST) -m "" --timeout 3600 tests/sim $(ARGS)
+
+sim-cluster: $(VENV)/dev $(VENV)/installed ## clusters of whole brokers under faults (SCHEDULES=1000 FIRST=0)
+	@echo "==> clusters in the simulator, compiled, $(SCHEDULES) schedules from seed $(FIRST)"
+	@$(COMPILED) PYTHONPATH=. $(BIN)/python -P -m tests.sim.cluster.campaign \
+		--first $(FIRST) --schedules $(SCHEDULES) $(ARGS)
 
 soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while (MINUTES=60)
 	@test -d tests/chaos || { echo "there is no tests/chaos in this tree" >&2; exit 1; }

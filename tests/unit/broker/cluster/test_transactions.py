@@ -19,7 +19,6 @@ from goqueue.txn.errors import (
 from goqueue.wire.node_messages import NodeApi
 from tests.sim.transaction_history import Place
 from tests.sim.transaction_world import batch_of
-from tests.unit.broker.cluster.cluster_world import ClusterWorld
 from tests.unit.broker.cluster.test_failover import three_nodes
 from tests.unit.broker.cluster.transaction_workload import ClusterWorkload, append, read
 
@@ -271,46 +270,3 @@ def test_what_a_coordinator_knows_is_no_orphan():
     with workload_on_three_nodes() as workload:
         workload.world.run_for(30)
         workload.world.run(story(workload))
-
-
-def break_something(nodes: ClusterWorld) -> None:
-    fabric, draw = nodes.world.fabric, nodes.world.random
-    one, other = draw.sample(["a", "b", "c"], 2)
-    match draw.randrange(6):
-        case 0:
-            fabric.cut(one, other)
-        case 1:
-            fabric.cut(one, other, one_way=True)
-        case 2:
-            fabric.reset(one)
-        case 3:
-            fabric.isolate(one)
-        case 4:
-            nodes.stop(one)
-        case _:
-            nodes.stop(one, power=True)
-
-
-def test_readers_see_all_of_a_transaction_or_nothing_whatever_breaks(seed: int):
-    """Nothing that was committed is lost; nothing that was aborted is read; nothing hangs."""
-    with workload_on_three_nodes(seed) as workload:
-        nodes, world = workload.nodes, workload.world
-
-        async def story() -> None:
-            working = asyncio.ensure_future(workload.run())
-            while not working.done():
-                await asyncio.sleep(world.random.uniform(0.2, 1.5))
-                break_something(nodes)
-                await asyncio.sleep(world.random.uniform(0.2, 2.0))
-                world.fabric.heal()
-                nodes.start("a", "b", "c")
-                await asyncio.sleep(world.random.uniform(0.0, 3.0))
-            await working
-
-        world.run(story())
-        world.fabric.heal()
-        nodes.start("a", "b", "c")
-        workload.finish_over_nodes()
-        assert workload.problems == []
-        assert workload.history.anomalies() == {}
-        assert workload.history.final, "something was committed"
