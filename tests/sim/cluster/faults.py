@@ -16,7 +16,7 @@ from goqueue.broker import Broker
 from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC
 from goqueue.cluster import Metadata
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import NodeId
+from goqueue.model.ids import NodeId, TopicId
 from goqueue.testing.sim import SimDisk
 from goqueue.testing.sim.loop import LIFE
 from tests.unit.broker.cluster.cluster_world import HOSTS, NUMBERS, ClusterWorld
@@ -33,7 +33,7 @@ PROCESSES = ("kill", "lose_power", "lose_power_of_two", "pause", "restart")
 NETWORK = ("cut", "cut_one_way", "isolate", "bridge", "slow_link", "reset", "flaky_network")
 DISKS = ("slow_disk", "fail_sync", "fill_disk", "empty_disk", "old_disk")
 CLOCKS = ("jump", "drift")
-OPERATORS = ("drain", "reassign", "grow", "roll", "prefer_leaders")
+OPERATORS = ("drain", "reassign", "grow", "roll", "prefer_leaders", "add_node", "remove_node")
 BASIC = ("cut", "cut_one_way", "reset", "isolate", "kill", "lose_power")
 ALL = (*PROCESSES, *NETWORK, *DISKS, *CLOCKS, *OPERATORS)
 
@@ -46,6 +46,7 @@ class Faults:
         self.kinds = kinds if nodes.quorum is None else (*kinds, "cut_quorum")
         self.history: list[str] = []  # for whoever reads of a failure
         self.topics: Sequence[str] = ()  # that operators may change
+        self._removed: set[str] = set()  # hosts of nodes that are not welcome any more
         self._copies: dict[str, tuple[str, SimDisk]] = {}  # of disks, and in which life of theirs
 
     # --- one after the other ----------------------------------------------------------------------
@@ -302,11 +303,7 @@ class Faults:
         count = len(metadata.partition(metadata.topic(name).topic_id, index).replicas)
         hosts = self.draw.sample(self.nodes.hosts, max(count, 3))
         replicas = [NodeId(NUMBERS[host]) for host in hosts]
-        topic_id = metadata.topic(name).topic_id
-        await self._ask(
-            f"{name}-{index} moves to {replicas}",
-            lambda broker: broker.reassign_partition(topic_id, index, replicas),
-        )
+        await self._move(metadata.topic(name).topic_id, index, replicas)
 
     async def grow(self) -> None:
         place = self._some_place()
@@ -341,6 +338,52 @@ class Faults:
                 await asyncio.sleep(0.25)
             self.nodes.start(host)
             await asyncio.sleep(self.draw.uniform(0.5, 3.0))
+
+    async def add_node(self) -> None:
+        """One more, while there are numbers for it."""
+        used = len(self.nodes.hosts) + len(self._removed)
+        if used < len(NUMBERS):
+            host = next(each for each in NUMBERS if each not in (*self.nodes.hosts, *self._removed))
+            self.nodes.hosts = (*self.nodes.hosts, host)
+            self._note(f"{host} is added")
+            self.nodes.start(host)
+
+    async def remove_node(self) -> None:
+        """Its replicas move to others, then it goes for good; given up if something refuses."""
+        self.mend()
+        hosts = [host for host in self.nodes.hosts if host not in self._irreplaceable()]
+        if len(self.nodes.hosts) <= 3 or not await self._is_whole_soon():
+            return
+        host = self.draw.choice(hosts)
+        if not await self._empty(host) or not await self._is_whole_soon():
+            return
+        node = NodeId(NUMBERS[host])
+        self.nodes.terminate(host)
+        await asyncio.sleep(2.0)
+        if await self._ask(f"{host} is removed", lambda broker: broker.change_node(node, "remove")):
+            self._removed.add(host)
+            self.nodes.hosts = tuple(each for each in self.nodes.hosts if each != host)
+            if self.world.alive(host):
+                self._stop(host)
+
+    async def _empty(self, host: str) -> bool:
+        metadata, node = self.nodes.metadata, NodeId(NUMBERS[host])
+        for topic_id, index, state in [] if metadata is None else list(metadata.partitions):
+            if node not in state.replicas:
+                continue
+            rest = [each for each in state.replicas if each != node]
+            free = [NodeId(NUMBERS[each]) for each in self.nodes.hosts]
+            spare = [each for each in free if each not in state.replicas]
+            moved = [*rest, *spare[:1]]
+            if not await self._move(topic_id, index, moved):
+                return False
+        return metadata is not None
+
+    async def _move(self, topic_id: TopicId, index: int, replicas: list[NodeId]) -> bool:
+        return await self._ask(
+            f"{topic_id}-{index} moves to {replicas}",
+            lambda broker: broker.reassign_partition(topic_id, index, replicas),
+        )
 
     def _some_place(self) -> tuple[Metadata, str, int] | None:
         metadata = self.nodes.metadata

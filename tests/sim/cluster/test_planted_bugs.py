@@ -1,0 +1,211 @@
+"""Bugs 18 to 27 of the design's list, planted one by one: each is found, and by whom it says.
+
+    directed   an existing test goes red
+    stories    some seed of `story.py` does, told with the clients and the faults that it takes
+
+Those of replication are in `tests/sim/test_replication_bugs.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from _pytest.outcomes import Failed
+
+from goqueue.broker.machine_host import MachineHost
+from goqueue.broker.metadata.controller import Controller
+from goqueue.broker.queues import receive, settlement
+from goqueue.broker.storage.partition import Partition
+from goqueue.broker.storage.partition_journal import PartitionJournal
+from goqueue.broker.storage.topic_directories import TopicDirectories
+from goqueue.broker.transactions.orphans import OrphanedTransactions, opened_in
+from goqueue.cluster import controller
+from goqueue.cluster.controller import isr, reassignment
+from goqueue.model.ids import Offset
+from goqueue.model.markers import Marker
+from goqueue.testing.sim import SimDeadlock
+from goqueue.wire.node_messages import Orphan
+from tests.sim.cluster.faults import PROCESSES
+from tests.sim.cluster.story import Story
+from tests.unit.broker.cluster import test_transactions
+from tests.unit.broker.storage import test_orphans
+from tests.unit.cluster import test_controller
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+Catch = Callable[[], None]
+FOUND = (AssertionError, Failed, SimDeadlock, TimeoutError, ExceptionGroup)
+SEEDS_MAX = 60
+SPLITS = ("cut", "cut_one_way", "isolate", "kill")
+
+
+# --- bugs -----------------------------------------------------------------------------------------
+
+
+def accept_any_node_epoch(patch: pytest.MonkeyPatch) -> None:
+    """18: a stale AlterPartition."""
+    patch.setattr(isr, "_check_members", lambda *_: None)
+
+
+def remove_orphaned_directories(patch: pytest.MonkeyPatch) -> None:
+    """19: what the image does not know is removed."""
+
+    def report(self: TopicDirectories) -> None:
+        for orphan in self.orphans():
+            self._disk.remove_tree(orphan.path)
+
+    patch.setattr(TopicDirectories, "report_orphans", report)
+
+
+def answer_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    """20: a reply is read from a machine that is ahead of its log."""
+
+    async def read(self: MachineHost[Any], look: Callable[[Any], Any]) -> Any:
+        return look(self._machine)
+
+    patch.setattr(MachineHost, "read", read)
+
+
+def take_markers_of_any_coordinator(patch: pytest.MonkeyPatch) -> None:
+    """21: the coordinator's epoch is not looked at."""
+    patch.setattr(Marker, "check_coordinator", lambda *_: None)
+
+
+def end_what_is_not_known_here(patch: pytest.MonkeyPatch) -> None:
+    """22: a leader aborts what its own process does not coordinate."""
+
+    async def ask(_self: OrphanedTransactions, partition: Partition) -> list[Orphan]:
+        return [
+            Orphan(each.producer_id, each.epoch, each.ended_at, 0, "", -1)
+            for each in opened_in(partition)
+        ]
+
+    patch.setattr(OrphanedTransactions, "_ask", ask)
+
+
+def deliver_and_ack_without_waiting(patch: pytest.MonkeyPatch) -> None:
+    """23: deliveries and acks of a leader that was deposed count."""
+
+    async def wait_durable(_waiting: Sequence[object]) -> None:
+        return
+
+    for module in (receive, settlement):
+        if hasattr(module, "wait_durable"):
+            patch.setattr(module, "wait_durable", wait_durable)
+
+    async def durable(_self: MachineHost[Any], _written: object) -> None:
+        return
+
+    patch.setattr(MachineHost, "durable", durable)
+
+
+def coordinate_without_the_tail(patch: pytest.MonkeyPatch) -> None:
+    """24: a new coordinator reads up to its high watermark."""
+    read = PartitionJournal._read_batches
+
+    def read_committed(self: PartitionJournal, offset: Offset, end: Offset | None = None) -> Any:
+        return read(self, offset, self._partition.log.high_watermark)
+
+    patch.setattr(PartitionJournal, "_read_batches", read_committed)
+
+
+def decide_as_if_nothing_was_written(patch: pytest.MonkeyPatch) -> None:
+    """25: after an append without an answer, the next term goes on without looking."""
+
+    async def wait_for(_self: Controller, _end: object) -> None:
+        return
+
+    patch.setattr(Controller, "wait_for", wait_for)
+
+
+def move_with_too_few_in_sync(patch: pytest.MonkeyPatch) -> None:
+    """26: a reassignment is complete with an ISR below its minimum."""
+    patch.setattr(reassignment, "effective_min_insync", lambda *_: 1)
+
+
+# --- who finds them -------------------------------------------------------------------------------
+
+
+def test_a_move_waits_for_enough_replicas_in_sync():
+    """The leader is to go, and one of the three that stay is in sync: it must not go yet."""
+    cluster = test_controller.cluster_of(4)
+    leader, first, *rest = cluster.state().replicas
+    members = [test_controller.member(cluster, each) for each in (leader, first)]
+    change = test_controller.change_of(cluster, *members)
+    cluster.do(test_controller.ask(cluster, leader, change))
+    topic_id = next(iter(cluster.metadata.topics.values())).topic_id
+    cluster.do(controller.reassign(cluster.metadata, topic_id, 0, [first, *rest]))
+    after = cluster.state()
+    assert leader in after.replicas, f"only {first} has what was committed: {after}"
+
+
+def check_markers_of_deposed_coordinators() -> None:
+    """As a partition's leader gets them: a newer coordinator's first, then the older one's."""
+    with test_transactions.workload_on_three_nodes() as workload:
+        workload.world.run(_send_two_markers(workload))
+
+
+async def _send_two_markers(workload: Any) -> None:
+    who = await test_transactions.init(workload)
+    partition = await test_transactions.send(workload, who, test_transactions.ON_B, b"one")
+    now = partition.log.producers.find(who.producer_id)
+    assert now is not None
+    newer = Marker(who.producer_id, who.epoch, now.coordinator_epoch + 5, commits=False)
+    clock = workload._leader(test_transactions.ON_B).environment.clock
+    await partition.committed(partition.append_marker(newer, clock.now()))
+    older = msgspec.structs.replace(newer, coordinator_epoch=newer.coordinator_epoch - 1)
+    with pytest.raises(Exception, match="coordinator epoch"):
+        partition.append_marker(older, clock.now())
+
+
+def tell(*kinds: str, faults: Sequence[str], elects: bool | None = None) -> Catch:
+    def catch() -> None:
+        for seed in range(SEEDS_MAX):
+            Story(f"planted {seed}", kinds=kinds, faults=faults, hosts=3, elects=elects).tell()
+
+    return catch
+
+
+DIRECTED: list[tuple[Plant, Catch]] = [
+    (
+        accept_any_node_epoch,
+        test_controller.test_a_late_proposal_does_not_bring_back_a_node_that_lost_its_disk,
+    ),
+    (
+        remove_orphaned_directories,
+        lambda: test_orphans.test_topics_that_the_metadata_lost_keep_their_data(0),
+    ),
+    (take_markers_of_any_coordinator, check_markers_of_deposed_coordinators),
+    (end_what_is_not_known_here, test_transactions.test_what_a_coordinator_knows_is_no_orphan),
+    (move_with_too_few_in_sync, test_a_move_waits_for_enough_replicas_in_sync),
+]
+
+TOLD: list[tuple[Plant, Catch]] = [
+    (answer_what_is_not_committed, tell("offsets", faults=SPLITS)),
+    (deliver_and_ack_without_waiting, tell("queues", faults=SPLITS)),
+    (coordinate_without_the_tail, tell("offsets", faults=PROCESSES)),
+    (
+        decide_as_if_nothing_was_written,
+        tell("topics", faults=("kill", "isolate", "cut_quorum"), elects=True),
+    ),
+]
+
+
+@pytest.mark.parametrize(("plant", "catch"), DIRECTED)
+def test_a_planted_bug_turns_its_test_red(
+    plant: Plant, catch: Catch, monkeypatch: pytest.MonkeyPatch
+):
+    catch()
+    plant(monkeypatch)
+    with pytest.raises(FOUND):
+        catch()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plant", "catch"), TOLD)
+def test_a_planted_bug_is_found_by_stories(
+    plant: Plant, catch: Catch, monkeypatch: pytest.MonkeyPatch
+):
+    plant(monkeypatch)
+    with pytest.raises(FOUND):
+        catch()
