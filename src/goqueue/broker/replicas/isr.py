@@ -122,13 +122,18 @@ class IsrKeeper:
         if granted is None:
             await self._clock.sleep(RETRY_SECONDS)
             return
+        _log.info(
+            "in-sync replicas changed",
+            partition=str(partition),
+            isr=sorted(granted.isr),
+            slow=sorted(proposal.slow),
+        )
         partition.note_left_out(proposal.slow, _instant())
         role = partition.role
         if not isinstance(role, Leader) or role.epoch != proposal.leader_epoch:
             return
         if granted.partition_epoch > role.partition_epoch:
             partition.change_role(_granted(role, granted))
-            _log.info("in-sync replicas changed", partition=str(partition), isr=sorted(granted.isr))
 
 
 def _granted(role: Leader, granted: Granted) -> Leader:

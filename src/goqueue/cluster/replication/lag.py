@@ -24,6 +24,7 @@ class LagLimits(msgspec.Struct, frozen=True, kw_only=True):
     calm_ack_ms: int = 50
     calm_ratio: float = 2.0
     window_ms: int = 3_000  # of acks that are looked at
+    slow_for_ms: int = 2_000  # at every look for so long: one slow ack says nothing
     hold_ms: int = 30_000  # calm for so long before it may return; doubles
     hold_ms_max: int = 600_000
 
@@ -50,6 +51,11 @@ class AckTimes:
 def median_of(values: Collection[float]) -> float | None:
     """The lower one of two in the middle; None of nothing."""
     return sorted(values)[(len(values) - 1) // 2] if values else None
+
+
+def upper_median_of(values: Collection[float]) -> float | None:
+    """The higher one of two in the middle; None of nothing."""
+    return sorted(values)[len(values) // 2] if values else None
 
 
 def is_slow(median_ms: float | None, others_ms: float | None, limits: LagLimits) -> bool:

@@ -18,7 +18,14 @@ from typing import Final
 
 import msgspec
 
-from goqueue.cluster.replication.lag import MS, AckTimes, LagLimits, is_calm, is_slow, median_of
+from goqueue.cluster.replication.lag import (
+    MS,
+    AckTimes,
+    LagLimits,
+    is_calm,
+    is_slow,
+    upper_median_of,
+)
 from goqueue.cluster.replication.progress import LostData, ReplicaProgress
 from goqueue.cluster.replication.roles import Leader
 from goqueue.model.errors import NotLeader
@@ -242,7 +249,7 @@ class Replicas:
             min_insync_replicas=self._min_insync_replicas,
             entering=self._entering(medians, high_watermark, now, ineligible),
             lagging=lagging,
-            slow=self._slow(medians, self.role.isr - lagging),
+            slow=self._slow(medians, self.role.isr - lagging, now),
             node_epochs={node: self._epoch_of(node) for node in self.role.replicas},
         )
 
@@ -273,19 +280,33 @@ class Replicas:
             or (each.synced_offset < leader_end and now - each.caught_up_at > lag)
         )
 
-    def _slow(self, medians: Medians, in_sync: frozenset[NodeId]) -> frozenset[NodeId]:
-        """The slowest follower, if the others are much faster, and enough without it."""
+    def _slow(
+        self, medians: Medians, in_sync: frozenset[NodeId], now: Instant
+    ) -> frozenset[NodeId]:
+        """The slowest follower, if the others are much faster for a while, and enough without."""
+        node = self._slowest(medians, in_sync)
+        for each in self.followers.values():
+            if each.node != node:
+                each.slow_since = None
+        if node is None:
+            return frozenset()
+        found = self.followers[node]
+        if found.slow_since is None:
+            found.slow_since = now
+        is_for_long = now - found.slow_since >= self._limits.slow_for_ms * MS
+        return frozenset((node,)) if is_for_long else frozenset()
+
+    def _slowest(self, medians: Medians, in_sync: frozenset[NodeId]) -> NodeId | None:
         times = [(medians[node], node) for node in in_sync & medians.keys() - {self.role.node}]
         if not times:
-            return frozenset()
+            return None
         median, node = max(times)
         others = in_sync - {node}
         without = msgspec.structs.replace(self.role, isr=others)
-        if not without.has_enough_replicas(self._min_insync_replicas):
-            return frozenset()
-        if not is_slow(median, _median_of(medians, others), self._limits):
-            return frozenset()
-        return frozenset((node,))
+        is_needed = not without.has_enough_replicas(self._min_insync_replicas)
+        if is_needed or not is_slow(median, _median_of(medians, others), self._limits):
+            return None
+        return node
 
     def _entering(
         self,
@@ -300,8 +321,11 @@ class Replicas:
             node
             for node, each in self.followers.items()
             if node not in self.role.isr
-            and each.hold.look(
-                now, self._limits, calm=is_calm(medians.get(node), others, self._limits)
+            and (
+                each.hold.look(
+                    now, self._limits, calm=is_calm(medians.get(node), others, self._limits)
+                )
+                or not self.has_enough  # a slow one is better than none
             )
             and each.synced_offset >= needed
             and node not in ineligible
@@ -334,4 +358,9 @@ def propose_isr(logs: Sequence[Assessment]) -> IsrProposal | None:
 
 
 def _median_of(medians: Medians, nodes: Container[NodeId]) -> float | None:
-    return median_of([median for node, median in medians.items() if node in nodes])
+    """The higher one of two in the middle.
+
+    Of a leader and a follower that is the follower's, mostly: its acks cross the network and wait
+    for two event loops.  By the leader's own syncs, every follower of a busy machine is slow.
+    """
+    return upper_median_of([median for node, median in medians.items() if node in nodes])

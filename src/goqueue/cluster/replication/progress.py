@@ -40,6 +40,7 @@ class ReplicaProgress:
         "node",
         "node_epoch",
         "served_at",
+        "slow_since",
         "synced_offset",
     )
 
@@ -56,6 +57,7 @@ class ReplicaProgress:
         self.ack_times = AckTimes()
         self.hold = SlowHold()
         self.copy_rate: CopyRate | None = None  # None before it copied what others had already
+        self.slow_since: Instant | None = None  # when it was first found slow, and at each look
         self._end_at_fetch = UNKNOWN  # the leader's end when it last asked
 
     @property

@@ -94,6 +94,13 @@ class World:
                 self.ack(node, self.end)
 
 
+    def pass_slow_time(self, acks: dict[NodeId, int]) -> None:
+        """So long that it cannot be by chance."""
+        self.pass_time(2_000, acks)
+        assert self.propose() is None
+        self.pass_time(2_000, acks)
+
+
 # --- commit ---------------------------------------------------------------------------------------
 
 
@@ -330,27 +337,40 @@ def test_a_proposal_names_the_registration_of_each_member():
 
 def test_a_slow_follower_leaves_if_the_others_are_enough():
     world = World(leader(ME, A, B))
-    world.pass_time(1_000, {A: 3, B: 150})
+    world.pass_slow_time({A: 3, B: 150})
     assert world.propose() == {ME, A}
     world.grant(ME, A)
-    world.pass_time(1_000, {A: 150})
+    world.pass_slow_time({A: 150})
     assert world.propose() is None, "without A there would be fewer than min.insync.replicas"
 
 
 @pytest.mark.parametrize(("a", "b"), [(3, 90), (60, 150)])
 def test_a_follower_is_slow_only_in_itself_and_beside_the_others(a: int, b: int):
     world = World(leader(ME, A, B), min_insync=1)
-    for _ in range(50):
-        world.pass_time(20, {A: a, B: b})
-        world.replicas.note_own_sync(a * MS, world.now)
-        world.replicas.note_own_sync(a * MS, world.now)
+    world.pass_slow_time({A: a, B: b})
+    assert world.propose() is None
+
+
+def test_one_slow_ack_does_not_make_a_follower_slow():
+    world = World(leader(ME, A, B))
+    world.pass_time(1_000, {A: 3, B: 3})
+    world.wait(3_000)  # nothing is written, so nothing is known of anybody
+    world.pass_time(20, {A: 3, B: 150})
+    assert world.propose() is None
+    world.pass_time(2_500, {A: 3, B: 5})
+    assert world.propose() is None
+
+
+def test_followers_of_a_busy_machine_are_not_slow_beside_the_leaders_own_disk():
+    world = World(leader(ME, A, B))
+    world.pass_slow_time({A: 140, B: 150})  # and 2 ms for the leader's own syncs
     assert world.propose() is None
 
 
 def test_a_slow_follower_returns_when_it_was_calm_and_later_each_time():
     world = World(leader(ME, A, B))
     for hold_ms in (30_000, 60_000):
-        world.pass_time(3_000, {A: 3, B: 150})
+        world.pass_slow_time({A: 3, B: 150})
         assert world.propose() == {ME, A}
         world.grant(ME, A)
         world.pass_time(3_020, {A: 3, B: 4})
@@ -364,10 +384,21 @@ def test_a_slow_follower_returns_when_it_was_calm_and_later_each_time():
         world.grant(ME, A, B)
 
 
+def test_a_slow_follower_returns_at_once_when_the_others_are_not_enough():
+    world = World(leader(ME, A, B))
+    world.pass_slow_time({A: 3, B: 150})
+    assert world.propose() == {ME, A}
+    world.grant(ME, A)
+    world.pass_time(100, {A: 3, B: 150})
+    assert world.propose() is None
+    world.grant(ME)  # A is dead
+    assert world.propose(ineligible=frozenset({A})) == {ME, B}, "slow is better than refused"
+
+
 def test_who_stays_slow_stays_out():
     world = World(leader(ME, A, B))
-    world.pass_time(1_000, {A: 3, B: 150})
-    world.propose()
+    world.pass_slow_time({A: 3, B: 150})
+    assert world.propose() == {ME, A}
     world.grant(ME, A)
     for _ in range(30):
         world.pass_time(3_000, {A: 3, B: 150})
