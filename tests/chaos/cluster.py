@@ -1,18 +1,19 @@
 """Three nodes as real processes, clients that remember what they were told, and faults."""
 
 import contextlib
-import random
-import shutil
-import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from goqueue.cli.nodes.plan import free_ports
+from goqueue.client import Client
+from goqueue.client.errors import ClientError
 from goqueue.log import Log, open_log
 from goqueue.model.ids import Offset
 from goqueue.model.settings import topic_settings
@@ -24,12 +25,15 @@ LISTENERS = ("kafka", "http", "cluster")
 ALL_BYTES = 1 << 30
 FOLLOW_S = 60.0  # until everybody is in sync again
 
+T = TypeVar("T")
+
 
 class Cluster:
-    """Node 1 keeps the metadata, and is left alone; the others may be killed and stopped."""
+    """Without a quorum node 1 has the metadata; on etcd (`quorum`) no node is special."""
 
-    def __init__(self, directory: Path, **settings: object) -> None:
+    def __init__(self, directory: Path, quorum: str = "", **settings: object) -> None:
         self.directory = directory
+        self.quorum = quorum
         with free_ports() as take:
             ports = [{each: take("127.0.0.1") for each in LISTENERS} for _ in range(NODES)]
         self.nodes = {
@@ -40,9 +44,14 @@ class Cluster:
     def _node(
         self, number: int, ports: dict[str, int], seed: int, settings: dict[str, object]
     ) -> Server:
-        listeners = {f"{name}__listen": f"127.0.0.1:{port}" for name, port in ports.items()}
-        seeds = {} if number == 1 else {"cluster__seeds": f"127.0.0.1:{seed}"}
-        chosen = {**listeners, **seeds, **settings}
+        chosen: dict[str, object] = {
+            f"{name}__listen": f"127.0.0.1:{port}" for name, port in ports.items()
+        }
+        if self.quorum:
+            chosen["cluster__quorum"] = self.quorum
+        elif number != 1:
+            chosen["cluster__seeds"] = f"127.0.0.1:{seed}"
+        chosen |= settings
         return Server(self.directory / str(number), None, node_id=number, **chosen)
 
     @property
@@ -60,9 +69,56 @@ class Cluster:
                 if each.is_running:
                     each.kill()
 
+    def start_all(self, numbers: Iterable[int]) -> None:
+        """At the same time, as after a power cut."""
+        with ThreadPoolExecutor(NODES) as pool:
+            list(pool.map(lambda number: self.nodes[number].start(), numbers))
+
     def stop(self, within_s: float) -> list[int]:
         """In good order, node 1 last; gives the exit codes."""
         return [self.nodes[number].terminate(within_s) for number in sorted(self.nodes)[::-1]]
+
+    # --- what its nodes say -----------------------------------------------------------------------
+
+    def ask(self, look: Callable[[Client], T]) -> T | None:
+        """The first node's answer; None when none answers."""
+        for each in self.nodes.values():
+            with (
+                contextlib.suppress(ClientError),
+                Client(each.http, timeout=2, retries=0) as client,
+            ):
+                return look(client)
+        return None
+
+    def controller(self) -> int | None:
+        found = self.ask(lambda client: client.cluster_quorum())
+        return None if found is None else found.controller_id
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        places = self.ask(lambda client: client.topic_places()) or []
+        found = [each for topics in places if topics.name == topic for each in topics.partitions]
+        return next((each.leader for each in found if each.partition == partition), None)
+
+    def is_in_sync(self, *topics: str, least: int = NODES) -> bool:
+        """At least so many replicas of each partition of the topics, or of every topic."""
+        found = self.ask(lambda client: client.topic_places())
+        if found is None:
+            return False
+        chosen = [each for each in found if not topics or each.name in topics]
+        return len(chosen) >= len(topics) and all(
+            len(each.isr) >= min(least, len(each.replicas)) and each.leader is not None
+            for topic in chosen
+            for each in topic.partitions
+        )
+
+    def is_whole(self) -> bool:
+        """All nodes answer; no partition waits for a replica to commit.
+
+        On a busy machine a replica may be left out for its slowness for long: that is not a fault.
+        """
+        nodes = self.ask(lambda client: client.cluster_nodes())
+        is_active = nodes is not None and all(each.state == "active" for each in nodes)
+        return is_active and self.is_in_sync(least=2)
 
     def log(self) -> str:
         return "\n".join(f"--- node {n}\n{each.log()}" for n, each in self.nodes.items())
@@ -75,6 +131,7 @@ class ClusterWitness(Witness):
         super().__init__(topic, partitions, seed)
         self.gap_s = 0.0  # the longest time without an ack in a partition that is written to
         self._last_ack: dict[int, float] = {}
+        self._forgot_at = 0.0
 
     def create_replicated(self, cluster: Cluster, **config: str) -> None:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -101,8 +158,16 @@ class ClusterWitness(Witness):
         )
 
     def forget_gap(self) -> None:
+        """Counted from now on, in every partition."""
+        self._forgot_at = now = time.monotonic()
         self.gap_s = 0.0
-        self._last_ack.clear()
+        self._last_ack = dict.fromkeys(range(self.partitions), now)
+
+    @property
+    def has_acked_everywhere(self) -> bool:
+        """In the last second, since the gap was forgotten."""
+        now = time.monotonic()
+        return all(max(now - 1, self._forgot_at) < each for each in self._last_ack.values())
 
     def _answered(self, number: int, error: object, message: Message) -> None:
         super()._answered(number, error, message)
@@ -165,29 +230,6 @@ class Reader:
             found = dict(seen)
             missing = [offset for offset in acked if found.get(offset) != acked[offset]]
             assert not missing, f"acked, and not read: {missing[:5]}"
-
-
-class Fault:
-    """Kills or stops a node that is not node 1, or takes its disk away; and ends that."""
-
-    def __init__(self, cluster: Cluster, chance: random.Random, kind: str) -> None:
-        self.kind = kind
-        others = [number for number in cluster.nodes if number != 1]
-        self._node = cluster.nodes[chance.choice(others)]
-
-    def begin(self) -> None:
-        if self.kind == "stop":
-            self._node.process.send_signal(signal.SIGSTOP)
-            return
-        self._node.kill()
-        if self.kind == "wipe":
-            shutil.rmtree(self._node.data_dir)
-
-    def end(self) -> None:
-        if self.kind == "stop":
-            self._node.process.send_signal(signal.SIGCONT)
-        else:
-            self._node.start()
 
 
 def check_replicas_agree(cluster: Cluster, topic: str, partitions: int) -> None:

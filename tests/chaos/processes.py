@@ -1,6 +1,7 @@
 """A real `goqueue server` in a process of its own, and a client that remembers what it was told."""
 
 import contextlib
+import os
 import random
 import re
 import signal
@@ -26,7 +27,8 @@ from goqueue.model.settings import topic_settings
 from goqueue.runtime import RealDisk
 from tests.unit.log.logs import check_indexes
 
-START_S = 30.0
+START_S = 120.0
+LOG_LEVEL = os.environ.get("LOG_LEVEL", "warning")
 ANSWER_S = 20.0
 UNANSWERED_MAX = 1000
 COMMAND = "from goqueue.cli.main import main; main()"
@@ -55,7 +57,7 @@ class Server:
         return self._process is not None
 
     def start(self) -> None:
-        arguments = ["server", "--data-dir", str(self.data_dir), "--log-level", "warning"]
+        arguments = ["server", "--data-dir", str(self.data_dir), "--log-level", LOG_LEVEL]
         arguments += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         for name, value in self._settings.items():
             arguments += ["--set", f"{name.replace('__', '.')}={value}"]

@@ -1,7 +1,8 @@
 """What signals do to a server.
 
 SIGTERM, SIGINT   stop in good order: drain (SIGTERM only), close the listeners, checkpoint;
-                  a second one does not wait
+                  a second one does not wait.  A server that is still starting, and may wait for
+                  another node, gives up
 SIGHUP            read the configuration again and take over what can be changed at run time
 """
 
@@ -34,6 +35,8 @@ class Signals:
         self._first = asyncio.Event()
         self._second = asyncio.Event()
         self._reason = ""
+        self._starting = asyncio.current_task()
+        self.has_given_up = False  # the start
 
     def __enter__(self) -> Self:
         for each in STOPPING:
@@ -68,6 +71,9 @@ class Signals:
             self._second.set()
         self._reason = self._reason or received.name
         self._first.set()
+        if self.node is None and self._starting is not None:
+            self.has_given_up = True
+            self._starting.cancel()
 
     def _reload(self) -> None:
         if self.node is None or self._first.is_set():

@@ -105,12 +105,15 @@ class ClusterNode:
             self._membership = Membership(
                 self._environment, node, self.identity, lambda: cluster.seeds
             )
+            await self._membership.wait_for_controller()
         elif self.elects:
             self._membership = Membership(
                 self._environment, node, self.identity, self._controller_addresses
             )
         if cluster.listen and not cluster.seeds:
-            self._service = ControllerService(self._environment, self._broker, self.identity)
+            self._service = ControllerService(
+                self._environment, self._broker, self.identity, is_elected=self.elects
+            )
             self.handlers |= self._service.handlers
         return self._membership
 
@@ -154,7 +157,7 @@ class ClusterNode:
         """With the node that is followed; returns when this node's image shows it."""
         assert self._membership is not None, "a voter registers itself"
         texts = {name: str(address) for name, address in addresses.items()}
-        accepted = await self._membership.register(texts, rack, machine)
+        accepted = await self._membership.join(texts, rack, machine)
         await self._broker.controller.wait_for(Index(accepted.end))
 
     def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:

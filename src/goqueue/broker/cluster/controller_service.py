@@ -17,6 +17,7 @@ from goqueue.broker.metadata.remote_log import serve_follow
 from goqueue.cluster import Metadata, MetadataRecord, Node
 from goqueue.cluster.controller import (
     Registration,
+    check_not_removed,
     end_reassignment_throttle,
     fence_node,
     prefer_leaders,
@@ -25,7 +26,7 @@ from goqueue.cluster.controller import (
 )
 from goqueue.cluster.metadata import FeatureRange
 from goqueue.model.config import parse_address
-from goqueue.model.errors import Fenced, GoQueueError, Unauthorized
+from goqueue.model.errors import DuplicateNodeId, Fenced, GoQueueError, Unauthorized
 from goqueue.model.ids import NodeEpoch, NodeId
 from goqueue.model.machine import Decision
 from goqueue.runtime import Environment
@@ -46,6 +47,7 @@ from goqueue.wire.node_messages import (
 PREFER_SECONDS: Final = 30.0
 PREFERRED_AT_ONCE: Final = 50
 THROTTLE_SECONDS: Final = 10.0  # after the last move, before its throttle ends
+RETURN_NS: Final = 4_000_000_000  # until the others have found a controller that was away
 LOOK_SECONDS: Final = 0.3  # whether anybody listens at a node whose connection has ended
 
 _log = structlog.get_logger("goqueue.cluster")
@@ -59,11 +61,17 @@ class ControllerService:
         environment: Environment,
         broker: Decider,
         identity: Callable[[], Identity],
+        *,
+        is_elected: bool = False,
     ) -> None:
+        """`is_elected`: another node may be the controller, too."""
         self._environment = environment
         self._broker = broker
         self._identity = identity
-        self.sessions = NodeSessions(environment.clock, self._is_refused, self._note)
+        self._is_elected = is_elected
+        self.sessions = NodeSessions(
+            environment.clock, self._is_refused, self._note, is_elected=is_elected
+        )
 
     @property
     def handlers(self) -> Handlers:
@@ -80,11 +88,16 @@ class ControllerService:
 
     async def run(self, suspects: Collection[NodeId] = ()) -> None:
         """Until cancelled.  Nodes that were registered before have a session to show themselves;
-        `suspects` are looked after at once."""
+        `suspects` are looked after at once.
+
+        A controller that was away has to be found first: it does not listen yet, and the others
+        try again a second later.
+        """
         controller, me = self._broker.controller, self._identity().node_id
+        grace_ns = 0 if self._is_elected else RETURN_NS
         for node in controller.image.current.nodes.members:
             if node.node_id != me and self.sessions.find(node.node_id) is None:
-                self.sessions.begin(node, controller.journal.committed_end)
+                self.sessions.begin(node, controller.journal.committed_end, grace_ns=grace_ns)
         for node_id in suspects:
             self.sessions.connection_lost(node_id)
         async with asyncio.TaskGroup() as tasks:
@@ -137,6 +150,7 @@ class ControllerService:
 
     async def _register(self, node_id: NodeId, request: RegisterNode) -> NodeAccepted:
         _check_sender(node_id, request.node_id)
+        await self._refuse_twin(request)
         controller = self._check_leading()
         registered = await controller.host.submit(lambda metadata: _register(metadata, request))
         end = controller.journal.committed_end
@@ -145,7 +159,7 @@ class ControllerService:
 
     async def _heartbeat(self, node_id: NodeId, request: NodeHeartbeat) -> HeartbeatReply:
         _check_sender(node_id, request.node_id)
-        self._check_leading()
+        check_not_removed(self._check_leading().image.current, node_id)
         epoch = NodeEpoch(request.epoch)
         return HeartbeatReply(self.sessions.beat(node_id, epoch, request.applied))
 
@@ -157,6 +171,42 @@ class ControllerService:
         if not controller.is_leading:
             raise Fenced("this node is not the controller")
         return controller
+
+    async def _refuse_twin(self, request: RegisterNode) -> None:
+        """Raises `DuplicateNodeId` while another process with that number runs, and is heard.
+
+        Whoever comes with another disk would take that process's place, and its replicas.
+        """
+        node_id = NodeId(request.node_id)
+        session, node = self.sessions.find(node_id), self._known(node_id)
+        if session is None or node is None or not session.is_active:
+            return
+        is_same = (node.directory_id, node.incarnation) == (
+            request.directory_id,
+            request.incarnation,
+        )
+        address = str(session.address)
+        if is_same or request.addresses.get("cluster") == address:
+            return  # nobody else can listen there
+        if await self._answers(node_id, address):
+            raise DuplicateNodeId(
+                f"node {node_id} is running already, at {address}, with another data directory:"
+                " stop it first, or give this node another number (setting node_id)"
+            )
+
+    def _known(self, node_id: NodeId) -> Node | None:
+        return self._broker.controller.image.current.nodes.get(node_id)
+
+    async def _answers(self, node_id: NodeId, address: str) -> bool:
+        """Whether that very node is there; a connection that is made says no more than that."""
+        peer = Peer(self._environment, self._identity, lambda: (address,))
+        try:
+            await peer.connect(LOOK_SECONDS)
+        except GoQueueError:
+            return False
+        finally:
+            peer.close()
+        return peer.node_id == node_id
 
     # --- looking after a node ---------------------------------------------------------------------
 

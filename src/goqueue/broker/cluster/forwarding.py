@@ -22,6 +22,7 @@ from goqueue.model.ids import GroupId, NodeEpoch, NodeId, TopicId
 from goqueue.wire.node_messages import Forward, Forwarded
 
 FORWARD_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 2.0  # for a node that stops: the controller may be stopping, too
 ELECTION_SECONDS: Final = 0.1  # between two tries while another controller is elected
 ELECTION_TRIES: Final = 30
 SHOW_SECONDS: Final = 5.0  # until this node's image has what was decided
@@ -218,10 +219,11 @@ class Forwarding:
 
     async def hand_over(self, limit: int) -> int:
         """How many partitions have another leader now."""
-        return await self._send(HandOver(limit), int)
+        return await self._send(HandOver(limit), int, STOP_SECONDS)
 
     async def leave(self) -> None:
-        await self._send(Leave(), type(None))
+        """Nobody here looks at the image any more: it need not show."""
+        await self._ask(_request_of(Leave()), STOP_SECONDS)
 
     async def change_node(self, node_id: NodeId, change: NodeChange) -> None:
         await self._send(ChangeNode(node_id, change), type(None))
@@ -241,21 +243,23 @@ class Forwarding:
     def _metadata(self) -> Metadata:
         return self._controller.image.current
 
-    async def _send(self, verb: AnyVerb, reply_type: type[ReplyT]) -> ReplyT:
-        name = str(verb.__struct_config__.tag)
-        request = Forward(name, msgspec.Raw(msgspec.msgpack.encode(verb)))
-        answer = await self._ask(request)
-        await self._wait_for(Index(answer.end), f"{name} was carried out, and")
+    async def _send(
+        self, verb: AnyVerb, reply_type: type[ReplyT], seconds: float = FORWARD_SECONDS
+    ) -> ReplyT:
+        request = _request_of(verb)
+        answer = await self._ask(request, seconds)
+        what = f"{request.verb} was carried out, and"
+        await self._wait_for(Index(answer.end), what, min(seconds, SHOW_SECONDS))
         return msgspec.msgpack.decode(answer.reply, type=reply_type)
 
-    async def _wait_for(self, end: Index, what: str) -> None:
+    async def _wait_for(self, end: Index, what: str, seconds: float = SHOW_SECONDS) -> None:
         try:
-            async with asyncio.timeout(SHOW_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._controller.wait_for(end)
         except TimeoutError as error:
             raise TimedOut(f"{what} does not show at this node yet") from error
 
-    async def _ask(self, request: Forward) -> Forwarded:
+    async def _ask(self, request: Forward, seconds: float) -> Forwarded:
         """Whoever is the controller by then; it was asked nothing when this raises `Fenced`."""
         for _ in range(ELECTION_TRIES):
             if problem := self._problem():
@@ -263,10 +267,15 @@ class Forwarding:
                     f"no node decides about metadata now (setting cluster.quorum): {problem}"
                 )
             try:
-                return await self._membership.ask(request, FORWARD_SECONDS)
+                return await self._membership.ask(request, seconds)
             except Fenced:  # another one may be elected just now
                 await asyncio.sleep(ELECTION_SECONDS)
-        return await self._membership.ask(request, FORWARD_SECONDS)
+        return await self._membership.ask(request, seconds)
+
+
+def _request_of(verb: AnyVerb) -> Forward:
+    name = str(verb.__struct_config__.tag)
+    return Forward(name, msgspec.Raw(msgspec.msgpack.encode(verb)))
 
 
 def _lists(assignments: Sequence[Sequence[NodeId]] | None) -> list[list[NodeId]] | None:

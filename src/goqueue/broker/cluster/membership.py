@@ -20,14 +20,19 @@ from goqueue.cluster.errors import FeatureRefused
 from goqueue.cluster.features import supported_features
 from goqueue.model.errors import (
     DuplicateNodeId,
+    Fenced,
     GoQueueError,
+    NodeUnreachable,
+    QuorumUnavailable,
     Unauthorized,
+    Uncertain,
     WrongCluster,
     WrongDataDirectory,
 )
 from goqueue.model.ids import NodeEpoch, NodeId
 from goqueue.runtime import Environment
 from goqueue.wire.node_messages import (
+    MetadataEnd,
     NodeAccepted,
     NodeHeartbeat,
     NodeRequest,
@@ -37,6 +42,7 @@ from goqueue.wire.node_messages import (
 HEARTBEAT_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 1.0  # of a heartbeat
 REGISTER_SECONDS: Final = 5.0
+WAIT_SECONDS: Final = 5.0  # for the controller's answer, before this node says that it waits
 FOR_GOOD: Final = (DuplicateNodeId, Unauthorized, WrongCluster, WrongDataDirectory, FeatureRefused)
 
 ReplyT = TypeVar("ReplyT")
@@ -58,6 +64,7 @@ class Membership:
             return Peer(environment, identity, addresses)
 
         self._clock = environment.clock
+        self._addresses = addresses
         self._node = node
         self._registration: RegisterNode | None = None
         self._epoch = NodeEpoch(0)
@@ -110,12 +117,42 @@ class Membership:
         """See `Peer.ask`; of the controller."""
         return await self._questions.ask(request, seconds)
 
+    async def wait_for_controller(self) -> None:
+        """Return when it answers.  Nodes are started in any order, also after a power cut.
+
+        Says whom it waits for; raises when this node must not go on.
+        """
+        await self._insist(MetadataEnd(), WAIT_SECONDS)
+
+    async def _insist(self, request: NodeRequest[ReplyT], seconds: float) -> ReplyT:
+        """Ask until there is an answer."""
+        while True:
+            try:
+                return await self._questions.ask(request, seconds)
+            except (NodeUnreachable, Uncertain, Fenced, QuorumUnavailable) as error:
+                where = list(self._addresses())
+                _log.warning("waiting for the controller", addresses=where, problem=str(error))
+
     async def register(
         self, addresses: dict[str, str], rack: str = "", machine: str = ""
     ) -> NodeAccepted:
         """With the controller; raises as `Peer.ask` does."""
+        self._registration = self._registration_at(addresses, rack, machine)
+        return await self._register(self._registration)
+
+    async def join(self, addresses: dict[str, str], rack: str, machine: str) -> NodeAccepted:
+        """Register, however long the controller takes to answer.
+
+        Whoever asks twice is registered once.
+        """
+        self._registration = self._registration_at(addresses, rack, machine)
+        accepted = await self._insist(self._registration, REGISTER_SECONDS)
+        self.adopt(NodeEpoch(accepted.epoch))
+        return accepted
+
+    def _registration_at(self, addresses: dict[str, str], rack: str, machine: str) -> RegisterNode:
         node = self._node
-        self._registration = RegisterNode(
+        return RegisterNode(
             node.node_id,
             node.directory_id,
             node.incarnation,
@@ -127,7 +164,6 @@ class Membership:
                 for name, levels in supported_features().items()
             },
         )
-        return await self._register(self._registration)
 
     async def _register(self, registration: RegisterNode) -> NodeAccepted:
         accepted = await self._questions.ask(registration, REGISTER_SECONDS)

@@ -7,7 +7,8 @@
 Time is the monotonic clock's.  The end of a connection is news: when a process ends, its kernel
 closes its sockets.  So the node is asked at once whether anybody listens there.  "Refused" means
 that nobody does, and no session is waited for; no answer may be the network, and the session
-decides.  What to do about a silent node is not decided here.
+decides.  A controller that hears no majority is probably cut off itself: where the others may elect
+another one, it gives them time for that before it judges anybody.  What to do about a silent node is not decided here.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from goqueue.model.ids import Instant, NodeEpoch, NodeId
 from goqueue.runtime import Clock
 
 SESSION_NS: Final = 1_000_000_000
+CUT_OFF_NS: Final = 2_500_000_000  # by then the others have another controller
 CHECK_SECONDS: Final = 0.05
 
 _log = structlog.get_logger("goqueue.cluster")
@@ -45,8 +47,14 @@ class NodeSessions:
         clock: Clock,
         is_refused: Callable[[NodeId], Awaitable[bool]],
         on_changed: Callable[[NodeId, NodeEpoch, bool], Awaitable[None]],
+        *,
+        is_elected: bool = False,
     ) -> None:
-        """`is_refused` tries to reach the node; `on_changed` hears whether it is active."""
+        """`is_refused` tries to reach the node; `on_changed` hears whether it is active.
+
+        `is_elected`: the other nodes may elect another controller.
+        """
+        self._is_elected = is_elected
         self._clock = clock
         self._is_refused = is_refused
         self._on_changed = on_changed
@@ -66,9 +74,13 @@ class NodeSessions:
     def active(self) -> list[NodeId]:
         return sorted(each for each, session in self._sessions.items() if session.is_active)
 
-    def begin(self, node: Node, catch_up_to: int) -> None:
-        """The node has registered; an earlier process of it is not heard any more."""
-        self._sessions[node.node_id] = NodeSession(node, catch_up_to, self._clock.instant())
+    def begin(self, node: Node, catch_up_to: int, *, grace_ns: int = 0) -> None:
+        """The node has registered; an earlier process of it is not heard any more.
+
+        `grace_ns` is on top of its session: it may not know yet that it is waited for.
+        """
+        now = Instant(self._clock.instant() + grace_ns)
+        self._sessions[node.node_id] = NodeSession(node, catch_up_to, now)
         self._lost.discard(node.node_id)
         self._wake.set()
 
@@ -133,13 +145,24 @@ class NodeSessions:
             return
         heard_at = session.heard_at
         if await self._is_refused(node_id) and session.heard_at == heard_at:
-            session.heard_at = Instant(self._clock.instant() - SESSION_NS)
+            session.heard_at = Instant(self._clock.instant() - CUT_OFF_NS)
             self._wake.set()
+
+    def _silence_ns(self, session: NodeSession) -> int:
+        return self._clock.instant() - session.heard_at
+
+    def _patience_ns(self) -> int:
+        if not self._is_elected:
+            return SESSION_NS
+        live = [each for each in self._sessions.values() if each.is_active]
+        heard = [each for each in live if self._silence_ns(each) < SESSION_NS]
+        is_majority = 2 * (len(heard) + 1) > len(live) + 1  # this node itself is one more
+        return SESSION_NS if is_majority else CUT_OFF_NS
 
     async def _check(self, node_id: NodeId, session: NodeSession) -> None:
         if self._is_deaf:
             return
-        is_heard = self._clock.instant() - session.heard_at < SESSION_NS
+        is_heard = self._silence_ns(session) < self._patience_ns()
         is_active = is_heard and (session.is_active or session.applied >= session.catch_up_to)
         if is_active == session.is_active:
             return

@@ -235,6 +235,8 @@ def _fit(config: "Config") -> "Config":
 
 async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
     """Serve until SIGTERM or ctrl-c; a second one does not wait for what is still open."""
+    import asyncio
+
     from goqueue.cli.logs import set_level
     from goqueue.cli.signals import Signals
     from goqueue.runtime.service_manager import ServiceManager
@@ -244,10 +246,14 @@ async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
     manager = ServiceManager(os.environ)
     server_log = ServerLog(config.log_level, access_log=config.access_log, set_level=set_level)
     with Signals(read_config, manager) as signals:
-        async with running_node(config, server_log=server_log) as node, owned_tasks() as tasks:
-            signals.node = node
-            print(node.ready_line(), flush=True)
-            manager.ready()
-            watchdog = tasks.create_task(manager.run_watchdog())
-            await signals.wait_stop(node)
-            watchdog.cancel()
+        try:
+            async with running_node(config, server_log=server_log) as node, owned_tasks() as tasks:
+                signals.node = node
+                print(node.ready_line(), flush=True)
+                manager.ready()
+                watchdog = tasks.create_task(manager.run_watchdog())
+                await signals.wait_stop(node)
+                watchdog.cancel()
+        except asyncio.CancelledError:
+            if not signals.has_given_up:
+                raise

@@ -38,6 +38,7 @@ from goqueue.cluster.controller.reassignment import cancel_reassignment, reassig
 from goqueue.cluster.controller.registration import (
     Registration,
     announce_node,
+    check_not_removed,
     register_node,
 )
 from goqueue.cluster.controller.topics import (
@@ -60,6 +61,7 @@ __all__ = [
     "change_broker_config",
     "change_group_config",
     "change_settings",
+    "check_not_removed",
     "create_topic",
     "default_replication_factor",
     "delete_topic",

@@ -54,12 +54,8 @@ def register_node(
 
     `is_same_disk`: whatever was registered, for the metadata is on that very disk.
     """
+    check_not_removed(metadata, node.node_id)
     known = metadata.nodes.get(node.node_id)
-    if known is not None and known.state == "removed":
-        raise WrongDataDirectory(
-            f"node {node.node_id} was removed from the cluster: give this one another number"
-            " (node_id)"
-        )
     check_features(metadata, node.node_id, node.features)
     problem = None if known is None or is_same_disk else _problem_of_disk(known, node)
     if problem is not None:
@@ -71,6 +67,15 @@ def register_node(
     if metadata.unplaced:
         records.append(TopicsPlaced(_owner_of_unplaced(metadata, node.node_id)))
     return Decision(records, Node.of(record))
+
+
+def check_not_removed(metadata: Metadata, node_id: NodeId) -> None:
+    """Raises `WrongDataDirectory`: a node that was removed is no member, and must not serve."""
+    known = metadata.nodes.get(node_id)
+    if known is not None and known.state == "removed":
+        raise WrongDataDirectory(
+            f"node {node_id} was removed from the cluster: give this one another number (node_id)"
+        )
 
 
 def announce_node(

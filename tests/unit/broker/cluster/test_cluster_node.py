@@ -17,7 +17,9 @@ from goqueue.model.errors import (
     TopicNotFound,
     Uncertain,
 )
+from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
+from tests.unit.broker.cluster.cluster_hosts import PORT
 from tests.unit.broker.cluster.cluster_world import ClusterWorld, running_broker
 
 
@@ -127,33 +129,81 @@ def test_without_its_controller_a_follower_shows_what_it_knows_and_changes_nothi
         nodes.world.run_until(lambda: nodes.state_of(2) == "active", limit_s=10)
 
 
-def test_the_later_of_two_processes_with_one_number_goes_on():
-    """With the same disk: a copy of the process, or a machine that was thought to be dead."""
-
-    async def second(nodes: ClusterWorld) -> None:
-        environment = nodes.world.environment("d")
-        content = nodes.world.disk("b").read_file("/data/node.meta")
-        assert content is not None
-        environment.disk.make_directory("/data")
-        environment.disk.replace_file("/data/node.meta", content)
-        async with running_broker(environment, 2, "d"):
-            await until(lambda: "b" in nodes.problems)
-
-    with cluster(0, "b") as nodes:
-        nodes.world.run(second(nodes))
-        assert isinstance(nodes.problems["b"], DuplicateNodeId)
-
-
-def test_a_node_with_another_disk_and_the_same_number_takes_its_place():
-    """It holds nothing that nobody else has: see `cluster.controller.registration`."""
+def test_a_second_process_with_the_number_of_a_running_node_does_not_start():
+    """With a copy of its disk, or an empty one: the first one goes on, with all its replicas."""
 
     async def second(nodes: ClusterWorld) -> None:
         async with running_broker(nodes.world.environment("d"), 2, "d"):
-            await until(lambda: "b" in nodes.problems)
+            raise AssertionError("let in")
 
     with cluster(0, "b") as nodes:
+        with pytest.raises(DuplicateNodeId, match=r"is running already, at b:.*stop it first"):
+            nodes.world.run(second(nodes))
+        content = nodes.world.disk("b").read_file("/data/node.meta")
+        assert content is not None
+        copy = nodes.world.environment("d").disk
+        copy.make_directory("/data")
+        copy.replace_file("/data/node.meta", content)
+        with pytest.raises(DuplicateNodeId, match="is running already"):
+            nodes.world.run(second(nodes))
+        nodes.world.run_for(3.0)
+        assert nodes.problems == {}
+
+
+def test_a_node_with_another_disk_takes_the_place_of_one_that_is_gone():
+    """It holds nothing that nobody else has: see `cluster.controller.registration`."""
+
+    async def second(nodes: ClusterWorld) -> None:
+        async with running_broker(nodes.world.environment("d"), 2, "d") as broker:
+            await until(lambda: broker.metadata.nodes.active(NodeId(2)))
+
+    with cluster(0, "b") as nodes:
+        nodes.stop("b")
         nodes.world.run(second(nodes))
-        assert isinstance(nodes.problems["b"], DuplicateNodeId)
+
+
+def test_a_node_that_was_removed_stops():
+    async def remove(nodes: ClusterWorld) -> None:
+        await nodes.controller.change_node(NodeId(2), "remove")
+        await until(lambda: "b" in nodes.problems)
+
+    with cluster(0, "b") as nodes:
+        nodes.world.run(remove(nodes))
+        assert "was removed from the cluster" in str(nodes.problems["b"])
+
+
+def test_a_controller_that_was_away_gives_the_others_time_to_find_it(seed: int):
+    async def states(nodes: ClusterWorld) -> set[str]:
+        found = set()
+        for _ in range(100):
+            found.add(nodes.state_of(2))
+            await asyncio.sleep(0.05)
+        return found
+
+    with cluster(seed, "b") as nodes:
+        nodes.world.run_until(lambda: nodes.state_of(2) == "active")
+        nodes.stop("a")
+        nodes.world.run_for(10.0 + seed / 7)  # by now the other one tries once a second
+        nodes.start("a")
+        nodes.world.run_until(lambda: "a" in nodes.brokers)
+        assert nodes.world.run(states(nodes)) == {"active"}
+
+
+def test_a_node_waits_for_its_seed_and_says_so():
+    async def late(nodes: ClusterWorld) -> None:
+        nodes.stop("a")
+        nodes.stop("b")
+        nodes.start("b")
+        with capture_logs() as told:
+            await asyncio.sleep(60.0)
+        assert nodes.problems == {}
+        waiting = next(each for each in told if each["event"] == "waiting for the controller")
+        assert waiting["addresses"] == [f"a:{PORT}"]
+        nodes.start("a")
+        await until(lambda: nodes.state_of(2) == "active" and "b" in nodes.brokers)
+
+    with cluster(0, "b") as nodes:
+        nodes.world.run(late(nodes))
 
 
 def test_a_node_with_another_secret_does_not_start():

@@ -139,14 +139,15 @@ def test_nobody_decides_while_the_quorum_is_away_and_nobody_is_fenced(run: int):
         assert nodes.world.loop.time() - healed_at < 12.0
 
 
-def test_the_later_of_two_processes_with_one_number_goes_on():
+def test_a_second_process_with_the_number_of_a_running_node_does_not_start():
     with electing(0) as nodes:
         leader = nodes.leaders[0]
         twin = next(host for host in nodes.hosts if host != leader)
         nodes.numbers["d"] = nodes.numbers[twin]
         nodes.start("d")
-        nodes.world.run_until(lambda: twin in nodes.problems, limit_s=30)
-        assert isinstance(nodes.problems[twin], DuplicateNodeId)
+        nodes.world.run_until(lambda: "d" in nodes.problems, limit_s=30)
+        assert isinstance(nodes.problems["d"], DuplicateNodeId)
+        assert twin not in nodes.problems
         assert nodes.leaders == [leader]
 
 

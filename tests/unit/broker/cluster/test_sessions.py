@@ -33,13 +33,15 @@ class PausedClock(SimClock):
 class Watched:
     """What the sessions told, and what they were told about ports."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, is_elected: bool = False) -> None:
         self.clock = PausedClock(world.loop)
         self.told: list[tuple[int, int, bool]] = []
         self.refused: set[NodeId] = set()
         self.failures = 0
         self.removed: set[NodeId] = set()
-        self.sessions = NodeSessions(self.clock, self._is_refused, self._on_changed)
+        self.sessions = NodeSessions(
+            self.clock, self._is_refused, self._on_changed, is_elected=is_elected
+        )
 
     async def _is_refused(self, node_id: NodeId) -> bool:
         await asyncio.sleep(0.01)
@@ -191,6 +193,36 @@ def test_a_controller_that_did_not_run_itself_judges_nobody_by_it():
             watched.clock.paused_ns = 30_000_000_000
             await watched.beat_for(1.0)
             assert watched.told == []
+
+    with World() as world:
+        world.run(story(world))
+
+
+def test_a_controller_that_hears_no_majority_waits_to_be_replaced():
+    async def story(world: World, *, is_elected: bool) -> list[tuple[int, int, bool]]:
+        watched = Watched(world, is_elected=is_elected)
+        async with watched.running() as sessions:
+            for number in (2, 3):
+                sessions.begin(node(node_id=number), 0)
+            await asyncio.sleep(2.0)
+            early = list(watched.told)
+            await asyncio.sleep(1.0)
+            assert [each[0] for each in watched.told] == [2, 3], "in the end it does judge"
+        return early
+
+    with World() as world:
+        assert world.run(story(world, is_elected=True)) == []
+        assert len(world.run(story(world, is_elected=False))) == 2
+
+
+def test_one_silent_node_of_three_is_noticed_after_a_session():
+    async def story(world: World) -> None:
+        watched = Watched(world, is_elected=True)
+        async with watched.running() as sessions:
+            for number in (2, 3):
+                sessions.begin(node(node_id=number), 0)
+            await watched.beat_for(1.5)
+            assert watched.told == [(3, FIRST, False)]
 
     with World() as world:
         world.run(story(world))

@@ -93,7 +93,6 @@ class World:
                 progress.served_at = Instant(self.now - took * MS)
                 self.ack(node, self.end)
 
-
     def pass_slow_time(self, acks: dict[NodeId, int]) -> None:
         """So long that it cannot be by chance."""
         self.pass_time(2_000, acks)
