@@ -147,10 +147,10 @@ class Coordinators:
 
     async def partition_led(self, topic: Topic, bundle: Bundle) -> None:
         """All logs of the partition take writes; see `Partitions.on_led`."""
+        await self._started.wait()
         if topic.name not in COORDINATED:
             await self._broker.queues.partition_led(topic, bundle)
             return
-        await self._started.wait()
         async with self._opening:
             if self._is_stopping or not bundle.leads:
                 return

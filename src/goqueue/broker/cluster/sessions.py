@@ -8,7 +8,9 @@ Time is the monotonic clock's.  The end of a connection is news: when a process 
 closes its sockets.  So the node is asked at once whether anybody listens there.  "Refused" means
 that nobody does, and no session is waited for; no answer may be the network, and the session
 decides.  A controller that hears no majority is probably cut off itself: where the others may elect
-another one, it gives them time for that before it judges anybody.  What to do about a silent node is not decided here.
+another one, it gives them time for that before it judges anybody.
+
+What to do about a silent node is not decided here.
 """
 
 import asyncio

@@ -28,6 +28,7 @@ from goqueue.broker.storage.partition import not_leader
 from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
+from goqueue.cluster.replication import Leader
 from goqueue.model.errors import CorruptData, LeadershipLost, NotEnoughReplicas, NotLeader
 from goqueue.model.ids import GroupId, Offset, TopicId, TopicName, TopicPartition
 from goqueue.model.machine import Decision
@@ -99,14 +100,23 @@ class Ledgers:
         return None
 
     async def open_all(self, topics: Iterable[Topic]) -> None:
-        """Those that are stored."""
+        """Those that are stored, and only here.
+
+        One that has replicas is opened when its partition is led.  It may have to wait for them,
+        and they cannot reach a node that has not started.
+        """
         every = list(topics)
         stored = await self._disk.in_background(
             lambda: self._partitions.directories.stored_ledgers(every)
         )
+        stored = [place for place in stored if not self._has_replicas(*place)]
         for first in range(0, len(stored), OPENED_AT_ONCE):
             some = stored[first : first + OPENED_AT_ONCE]
             await asyncio.gather(*(self._try_open(topic, index) for topic, index in some))
+
+    def _has_replicas(self, topic: Topic, index: int) -> bool:
+        role = self._partitions.bundle(topic, index).role
+        return isinstance(role, Leader) and len(role.replicas) > 1
 
     async def _try_open(self, topic: Topic, index: int) -> None:
         """One that is damaged is left to whoever asks for it: the others go on."""

@@ -14,6 +14,7 @@ from goqueue.cluster.replication import Leader
 from goqueue.model.errors import GoQueueError, NotLeader
 from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
+from tests import queue_verbs
 from tests.unit.broker.brokers import publish, values_in
 from tests.unit.broker.cluster.cluster_world import HOSTS, NUMBERS, ClusterWorld
 
@@ -96,6 +97,24 @@ def test_without_enough_replicas_nothing_is_acknowledged():
         nodes.world.run_until(lambda: len(state(nodes).isr) == 2, limit_s=30)
         nodes.world.run(publish(nodes.controller, "orders", "kept"))
         assert values(nodes)[-1] == "kept"
+
+
+def test_a_node_that_leads_a_queue_starts_without_waiting_for_its_followers():
+    """They cannot reach it before it listens."""
+
+    async def receive() -> None:
+        found = await queue_verbs.receive(nodes.controller.queues, ["orders"], "g", "c")
+        assert len(found) == 2
+
+    with three_nodes() as nodes:
+        create(nodes, 1)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish(nodes.controller, "orders", "one", "two"))
+        nodes.world.run(receive())
+        nodes.stop("a")
+        nodes.start("a")
+        nodes.world.run_until(lambda: "a" in nodes.brokers, limit_s=30)
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
 
 
 def test_a_node_that_stops_hands_over_first_and_leads_again_later():
