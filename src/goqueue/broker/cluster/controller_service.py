@@ -178,7 +178,7 @@ class ControllerService:
         Whoever comes with another disk would take that process's place, and its replicas.
         """
         node_id = NodeId(request.node_id)
-        session, node = self.sessions.find(node_id), self._known(node_id)
+        session, node = self.sessions.find(node_id), self._find_node(node_id)
         if session is None or node is None or not session.is_active:
             return
         is_same = (node.directory_id, node.incarnation) == (
@@ -194,7 +194,7 @@ class ControllerService:
                 " stop it first, or give this node another number (setting node_id)"
             )
 
-    def _known(self, node_id: NodeId) -> Node | None:
+    def _find_node(self, node_id: NodeId) -> Node | None:
         return self._broker.controller.image.current.nodes.get(node_id)
 
     async def _answers(self, node_id: NodeId, address: str) -> bool:

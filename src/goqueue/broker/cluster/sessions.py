@@ -153,7 +153,7 @@ class NodeSessions:
     def _silence_ns(self, session: NodeSession) -> int:
         return self._clock.instant() - session.heard_at
 
-    def _patience_ns(self) -> int:
+    def _session_ns(self) -> int:
         if not self._is_elected:
             return SESSION_NS
         live = [each for each in self._sessions.values() if each.is_active]
@@ -164,7 +164,7 @@ class NodeSessions:
     async def _check(self, node_id: NodeId, session: NodeSession) -> None:
         if self._is_deaf:
             return
-        is_heard = self._silence_ns(session) < self._patience_ns()
+        is_heard = self._silence_ns(session) < self._session_ns()
         is_active = is_heard and (session.is_active or session.applied >= session.catch_up_to)
         if is_active == session.is_active:
             return

@@ -69,6 +69,7 @@ class Controller:
         self._is_follower = False  # while it has not claimed the term
         self._has_claimed = False  # until the machine of that term is dropped
         self._position = Index(0)  # up to which the image has followed another node
+        self._news = asyncio.Event()  # the image has changed, and not everybody was told
         self._moved = asyncio.Event()  # replaced whenever the position rises
         self._journal: ConsensusJournal  # of the last term that this node had
         self.host: MachineHost[Metadata]
@@ -102,7 +103,8 @@ class Controller:
         machine, end = self._make_machine(), await self._log.end()
         self.host = MachineHost(machine, self._journal, self._clock)
         self.image = self.host.keep_image(machine, self._apply)
-        await self._follow(end, lambda: asyncio.sleep(0))
+        await self._follow(end)
+        self._news.clear()  # nobody is there to be told yet
         _log.info("metadata followed", log=self._log.name, end=end)
 
     async def claim(self, after: Term) -> None:
@@ -183,22 +185,23 @@ class Controller:
 
     async def run(self) -> None:
         """Follow, or lead again, whenever a term has ended; until cancelled."""
-        while True:
-            if self.is_following:
-                await self._follow_until_led()
-            await self._lost.wait()
-            self._lost.clear()
-            self._drop_machine()
-            if not self._is_follower:
-                await self._go_on()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._tell_news())
+            while True:
+                if self.is_following:
+                    await self._follow_until_led()
+                await self._lost.wait()
+                self._lost.clear()
+                self._drop_machine()
+                if not self._is_follower:
+                    await self._go_on()
 
     async def _follow_until_led(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(self._follow(None, self._tell_followed))
+            following = tasks.create_task(self._follow(None))
             await self._led.wait()
             following.cancel()
         self._led.clear()
-        await self._tell_followed()  # in case that was cut short
 
     def _drop_machine(self) -> None:
         ended = self._journal
@@ -217,10 +220,10 @@ class Controller:
             _log.error(
                 "another node is the controller: this one only follows", problem=str(ended.error)
             )
-            await self._follow(None, self._tell_followed)
+            await self._follow(None)
         _log.error("the quorum did not answer: no changes of metadata", problem=str(ended.error))
         lead = await self._lead_again()
-        await self._follow(lead.end, self._tell_followed)
+        await self._follow(lead.end)
         self._journal = self._journal_of(lead)
         self.host.resume(self.image.current.copy(), self._journal)
         _log.info("controller again", term=lead.term)
@@ -231,8 +234,11 @@ class Controller:
                 return await self._log.lead()
             await self._clock.sleep(RETRY_SECONDS)
 
-    async def _follow(self, end: Index | None, tell: Callable[[], Awaitable[None]]) -> None:
-        """Bring the image up to the end; without one, for ever."""
+    async def _follow(self, end: Index | None) -> None:
+        """Bring the image up to the end; without one, for ever.
+
+        Waits for nobody: whoever is told may wait for a commit, and that for the next image.
+        """
         if end is not None and self._position >= end:
             return
         async with contextlib.aclosing(self._log.follow(self._position)) as found:
@@ -240,7 +246,8 @@ class Controller:
                 if self._has_claimed:
                     return  # the image has it from the journal
                 self._note_position(self._show(each))
-                await tell()
+                self._news.set()
+                await asyncio.sleep(0)
                 if end is not None and self._position >= end:
                     return
 
@@ -254,11 +261,15 @@ class Controller:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    async def _tell_followed(self) -> None:
-        try:
-            await self._on_followed()
-        except GoQueueError as error:  # a full disk, say: they hear of it with the next change
-            _log.error("metadata followed, not told to everybody", problem=str(error))
+    async def _tell_news(self) -> None:
+        """Of all that came meanwhile at once."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._on_followed()
+            except GoQueueError as error:  # a full disk, say: they hear of it with the next change
+                _log.error("metadata followed, not told to everybody", problem=str(error))
 
     def _show(self, seen: Snapshot | Entries) -> Index:
         if isinstance(seen, Entries):

@@ -194,3 +194,24 @@ def test_broker_follows_on_when_its_groups_cannot_be_told():
 
     with World() as world:
         world.run(story(world))
+
+
+def test_the_image_goes_on_while_whoever_is_told_waits():
+    """Groups wait for a commit, which may need a leader that only the next image brings."""
+
+    async def wait_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    async def story(world: World) -> None:
+        quorum = SimQuorum()
+        async with running_on(world, "a", quorum) as broker:
+            broker.controller._on_followed = wait_for_ever
+            other = await other_leader(world, quorum)
+            with pytest.raises(Fenced):
+                await broker.create_topic("too-late")
+            for name in ("one", "two"):
+                await other.submit(create(name))
+                await until(partial(broker.has_topic, name))
+
+    with World() as world:
+        world.run(story(world))
