@@ -5,7 +5,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from bench import clients, machine, report
 from bench.brokers import installed_goqueue
 from bench.kafka import VERSIONS, is_available
-from bench.parts import latency, partitions, startup, throughput, web
+from bench.parts import failover, latency, partitions, startup, throughput, web
 from bench.process import Failed
 from bench.session import ACKS_OF_MODE, DURABLE, Section, Session
 
@@ -51,13 +51,15 @@ def _run(options: Options, console: Console, directory: Path) -> int:
         syncs_first=not options.quick,
         quiet_wait_seconds=options.quiet_wait,
         kafka_version=options.kafka_version,
+        nodes=options.nodes,
+        on_etcd=options.etcd,
         tell=lambda text: console.print(f"[dim]{_clock()}  {text}[/]", highlight=False),
     )
     facts = machine.facts(session.goqueue, directory)
     report.show_machine(console, facts)
     sections: list[Section] = []
     failed = False
-    for name in [options.part] if options.part else list(PARTS):
+    for name in [options.part] if options.part else _parts_of(options.nodes):
         try:
             section = PARTS[name](session, options)
         except Failed as problem:  # the other parts need not be lost for it
@@ -138,13 +140,28 @@ def _web(session: Session, options: Options) -> Section:
     return web.run(session, plan)
 
 
+def _failover(session: Session, options: Options) -> Section:
+    if session.nodes == 1:
+        raise Failed("one node has nobody to take over: say --nodes 3")
+    return failover.run(
+        session, failover.Plan(rounds=options.rounds or (1 if options.quick else 5))
+    )
+
+
 PARTS: dict[str, Callable[[Session, Options], Section]] = {
     "throughput": _throughput,
     "latency": _latency,
     "http": _web,
     "partitions": _partitions,
     "startup": _startup,
+    "failover": _failover,
 }
+ONE_NODE = ("throughput", "latency", "http", "partitions", "startup")
+THREE_NODES = ("throughput", "latency", "failover")
+
+
+def _parts_of(nodes: int) -> Sequence[str]:
+    return ONE_NODE if nodes == 1 else THREE_NODES
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -153,7 +170,7 @@ PARTS: dict[str, Callable[[Session, Options], Section]] = {
 def _options() -> Options:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     add = parser.add_argument
-    add("part", nargs="?", choices=list(PARTS), help="one part; all of them when not given")
+    add("part", nargs="?", choices=list(PARTS), help="one part; else all that fit --nodes")
     add("--quick", action="store_true", help="small sizes, once each: about a minute")
     add(
         "--peer",
@@ -164,6 +181,9 @@ def _options() -> Options:
     add("--repeats", type=int, help="passes of each figure; the median is shown (3)")
     add("--retries", type=int, default=0, help="passes to do again that others disturbed")
     add("--quiet-wait", type=float, default=0.0, help="seconds to wait for a quiet machine")
+    add("--nodes", type=int, choices=[1, 3], default=1, help="of each broker; 3: RF 3, min ISR 2")
+    add("--etcd", action="store_true", help="GoQueue's nodes on an etcd, so that any may be killed")
+    add("--rounds", type=int, help="failover: how often each fault is made (5)")
     add("--messages", type=int, help="throughput, http: messages a pass")
     add("--size", type=int, help="bytes of a message")
     add("--partitions", type=int, help="partitions of each topic")

@@ -87,7 +87,7 @@ class ConfluentClient(Client):
 
     def create(self, broker: str, topic: str, partitions: int, settings: Settings) -> Run:
         admin = self._library.admin
-        wanted = admin.NewTopic(topic, partitions, 1, config=dict(settings))
+        wanted = admin.NewTopic(topic, partitions, -1, config=dict(settings))
         client = admin.AdminClient({"bootstrap.servers": broker})
         return _timed(0, client.create_topics([wanted])[topic].result)
 

@@ -33,7 +33,9 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>bench</groupId><artifactId>peer</artifactId><version>1</version>
   <dependencies><dependency>
-    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{}</version>
+    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{0}</version>
+  </dependency><dependency>
+    <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{0}</version>
   </dependency></dependencies>
 </project>
 """
@@ -65,14 +67,13 @@ class Kafka(Broker):
     def __init__(self, directory: Path, versions: str = VERSIONS) -> None:
         super().__init__(directory)
         self._libraries = fetched(versions)
-        (jar,) = self._libraries.glob("kafka-server-common-*.jar")
-        self.version = re.sub(r"kafka-server-common-|\.jar", "", jar.name)
+        self.version = version_of(self._libraries)
 
     def start(self) -> None:
         properties = self.directory / "server.properties"
         if not properties.exists():
             self._format(properties)
-        argv = ["java", *JVM_FLAGS, "-cp", f"{self._libraries}/*", "kafka.Kafka", str(properties)]
+        argv = server_argv(self._libraries, properties)
         self._process = Process(argv, self.directory / "kafka.log")
         self._wait_until_it_answers(self._process)
 
@@ -82,9 +83,25 @@ class Kafka(Broker):
         data = self.directory / "data"
         properties.write_text(PROPERTIES.format(kafka=kafka, controller=controller, data=data))
         self.kafka = f"127.0.0.1:{kafka}"
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = ["java", "-cp", f"{self._libraries}/*", "kafka.tools.StorageTool", "format"]
-        _run([*tool, f"--cluster-id={cluster}", "--config", str(properties)], self.directory)
+        format_storage(self._libraries, new_cluster_id(), properties)
+
+
+def version_of(libraries: Path) -> str:
+    (jar,) = libraries.glob("kafka-server-common-*.jar")
+    return re.sub(r"kafka-server-common-|\.jar", "", jar.name)
+
+
+def server_argv(libraries: Path, properties: Path) -> list[str]:
+    return ["java", *JVM_FLAGS, "-cp", f"{libraries}/*", "kafka.Kafka", str(properties)]
+
+
+def new_cluster_id() -> str:
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def format_storage(libraries: Path, cluster_id: str, properties: Path) -> None:
+    tool = ["java", "-cp", f"{libraries}/*", "kafka.tools.StorageTool", "format"]
+    run([*tool, f"--cluster-id={cluster_id}", "--config", str(properties)], properties.parent)
 
 
 def cache_directory() -> Path:
@@ -100,21 +117,25 @@ def fetched(versions: str) -> Path:
     """Where Kafka's jars are; fetches them the first time."""
     if not is_available():
         raise Failed("Apache Kafka needs java and mvn (on Debian: default-jre-headless, maven)")
-    libraries = cache_directory() / f"kafka-{re.sub(r'[^0-9.]+', '-', versions).strip('-')}"
+    libraries = (
+        cache_directory() / f"kafka-and-tools-{re.sub(r'[^0-9.]+', '-', versions).strip('-')}"
+    )
     if not libraries.exists():
         work = libraries.with_suffix(".partial")
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         (work / "pom.xml").write_text(POM.format(versions))
         goal = ["mvn", "--batch-mode", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        _run([*goal, f"-DoutputDirectory={work}"], work)
+        run([*goal, f"-DoutputDirectory={work}"], work)
         work.rename(libraries)
     return libraries
 
 
-def _run(argv: list[str], directory: Path) -> None:
+def run(argv: list[str], directory: Path) -> str:
+    """What it wrote."""
     done = subprocess.run(
         argv, cwd=directory, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False
     )
     if done.returncode != 0:
         raise Failed(f"{' '.join(argv)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout

@@ -69,6 +69,10 @@ class Process:
             threads=int(status["Threads"]),
         )
 
+    def send(self, number: signal.Signals) -> None:
+        if self._child.poll() is None:
+            self._child.send_signal(number)
+
     def stop(self) -> None:
         """Ask it to end, and wait; insist if it does not."""
         if self._child.poll() is None:

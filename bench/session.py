@@ -48,6 +48,8 @@ class Session(msgspec.Struct):
     syncs_first: bool
     quiet_wait_seconds: float
     kafka_version: str
+    nodes: int  # of each broker: 1, or 3
+    on_etcd: bool  # the nodes of GoQueue keep their metadata in an etcd
     tell: Callable[[str], None]
 
     @property
@@ -106,11 +108,20 @@ class Session(msgspec.Struct):
     def broker(self, name: str) -> Broker:
         directory = self.directory / name
         shutil.rmtree(directory, ignore_errors=True)
+        if self.nodes > 1:
+            return self._cluster(name, directory)
         if name == "goqueue":
             return GoQueue(directory, self.goqueue)
         from bench.kafka import Kafka
 
         return Kafka(directory, self.kafka_version)
+
+    def _cluster(self, name: str, directory: Path) -> Broker:
+        from bench.clusters import GoQueueCluster, KafkaCluster
+
+        if name == "goqueue":
+            return GoQueueCluster(directory, self.goqueue, on_etcd=self.on_etcd)
+        return KafkaCluster(directory, self.kafka_version)
 
 
 def _disturbance(figures: dict[str, Any]) -> float:

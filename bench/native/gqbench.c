@@ -572,7 +572,7 @@ static void change_topic(int creates) {
 	struct cost from = cost_now();
 	if (creates) {
 		rd_kafka_NewTopic_t *topic =
-		    rd_kafka_NewTopic_new(options.topic, options.partitions, 1, error, sizeof error);
+		    rd_kafka_NewTopic_new(options.topic, options.partitions, -1, error, sizeof error);
 		for (int i = 0; i < options.topic_count; i++) {
 			split(options.topic_properties[i], name, sizeof name, &value);
 			rd_kafka_NewTopic_set_config(topic, name, value);
