@@ -27,7 +27,7 @@ from goqueue.cluster import (
     TopicDeleted,
     controller,
 )
-from goqueue.cluster.metadata import PartitionsAdded, TopicCreated
+from goqueue.cluster.metadata import NodeChanged, PartitionsAdded, TopicCreated
 from goqueue.model.errors import (
     GoQueueError,
     LeadershipLost,
@@ -95,6 +95,8 @@ class TopicChanges:
             roles.change(metadata, record.topic_id, record.partition)
         elif isinstance(record, TopicCreated | PartitionsAdded):
             roles.take_of(metadata, [metadata.topic_by_id(record.topic_id)], grown)
+        elif isinstance(record, NodeChanged) and not metadata.nodes.live(record.node_id):
+            broker.cluster.peers.give_up(record.node_id)
 
     # --- groups -----------------------------------------------------------------------------------
 

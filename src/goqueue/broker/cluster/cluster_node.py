@@ -71,7 +71,12 @@ class ClusterNode:
         self.elects = bool(config.cluster.listen) and config.cluster.quorum != LOCAL
         self.node_id = NodeId(config.node_id)
         self.handlers: dict[NodeApi, NodeHandler] = {}  # of the cluster listener
-        self.peers = Peers(environment, self.identity, self._cluster_addresses)
+        self.peers = Peers(
+            environment,
+            self.identity,
+            self._cluster_addresses,
+            self._is_live,
+        )
         self.others: OtherNodes | None = None  # of a broker that is not alone
         if config.cluster.listen:
             self.others = OtherNodes(
@@ -267,6 +272,9 @@ class ClusterNode:
 
     def _find_copy(self, side: Side, topic: str, index: int, follower: NodeId) -> Copy:
         return find_copy(self._broker.metadata, topic, index, follower, side)
+
+    def _is_live(self, node_id: NodeId) -> bool:
+        return self._broker.metadata.nodes.live(node_id)
 
     def _node_epoch(self) -> NodeEpoch:
         return self._epoch_of(self.node_id)

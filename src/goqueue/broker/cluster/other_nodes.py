@@ -1,8 +1,10 @@
 """What this node asks of the other nodes, and does for them: verbs for what a node leads or
 coordinates.
 
-A verb goes to one node, and never further: whoever is asked does it here or refuses.  Nothing is
-asked twice.  On a single broker there is no `OtherNodes`, and nobody looks for one.
+A verb goes to one node, and never further: whoever is asked does it here or refuses.  What may have
+been done is never asked twice; what was not (`NOTHING_DONE`) may be asked of the next leader, while
+the `Patience` of who asks lasts.  On a single broker there is no `OtherNodes`, and nobody looks for
+one.
 """
 
 import asyncio
@@ -15,9 +17,12 @@ from goqueue.broker.cluster.peer import Peers
 from goqueue.cluster import NO_LEADER, Metadata, Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, NodeUnreachable, NotLeader, Uncertain
 from goqueue.model.ids import GroupId, NodeId
+from goqueue.runtime import Clock
 from goqueue.wire.node_messages import NodeVerb, Refusal, VerbReply, error_of
 
 ANSWER_SECONDS: Final = 10.0
+LOOK_AGAIN_SECONDS: Final = 0.05  # for another leader
+NOTHING_DONE: Final = (NodeUnreachable, NotLeader)
 
 ReplyT = TypeVar("ReplyT")
 VerbT = TypeVar("VerbT", bound="Verb[Any]")
@@ -29,6 +34,24 @@ class Verb(msgspec.Struct, Generic[ReplyT], frozen=True):
 
     name: ClassVar[str]
     reply_type: ClassVar[Any]
+
+
+class Patience:
+    """How long somebody waits for a leader that can be reached."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._ends = clock.instant() + int(seconds * 1e9)
+
+    @property
+    def left(self) -> float:
+        """In seconds."""
+        return max(0.0, (self._ends - self._clock.instant()) / 1e9)
+
+    async def look_again(self) -> bool:
+        """After a moment, in which another leader may have been elected; False: time is up."""
+        await self._clock.sleep(LOOK_AGAIN_SECONDS)
+        return self.left > 0
 
 
 class OtherNodes:
@@ -72,6 +95,9 @@ class OtherNodes:
         return sorted(each for each in nodes if each != self.node_id and nodes.live(each))
 
     # --- asking -----------------------------------------------------------------------------------
+
+    def patience(self, seconds: float) -> Patience:
+        return Patience(self._peers.clock, seconds)
 
     async def ask(
         self, node_id: NodeId, verb: Verb[ReplyT], seconds: float = ANSWER_SECONDS

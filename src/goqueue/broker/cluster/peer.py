@@ -2,7 +2,8 @@
 
     ask ──> connected? ── yes ──> request, answer
                └── no: connect, Hello, Prove; after a failure a little later, the next address,
-                       each time twice as long with jitter, until the deadline of whoever asks
+                       each time twice as long with jitter, until the deadline of whoever asks, or
+                       until the metadata says that the node is gone
 
 What was asked is never asked twice here: whoever asks knows whether it may be.
 """
@@ -49,8 +50,13 @@ class Peer:
         identity: Callable[[], Identity],
         addresses: AddressesOf,
         answer_bytes_max: int = FRAME_BYTES_MAX,
+        is_live: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`addresses` are where it may be, looked up at each try; the first one that answers."""
+        """`addresses` are where it may be, looked up at each try; the first one that answers.
+
+        While it is not `is_live`, whoever asks does not wait for it beyond one try.
+        """
+        self._is_live = is_live
         self._answer_bytes_max = answer_bytes_max
         self._network = environment.network
         self._clock = environment.clock
@@ -126,7 +132,7 @@ class Peer:
             except TimeoutError as error:
                 raise NodeUnreachable(f"no answer from {self._names()} in time") from error
             except NodeUnreachable:
-                if self._left(deadline) <= self._delay_seconds:
+                if self._left(deadline) <= self._delay_seconds or not self._is_live():
                     raise
 
     async def _connect_once(self) -> NodeConnection:
@@ -213,8 +219,11 @@ class Peers:
         environment: Environment,
         identity: Callable[[], Identity],
         addresses: Callable[[], Mapping[NodeId, str]],
+        is_live: Callable[[NodeId], bool] = lambda _: True,
     ) -> None:
+        self.clock = environment.clock
         self._environment = environment
+        self._is_live = is_live  # as the metadata has it
         self._identity = identity
         self._addresses = addresses  # of the cluster ports, as the metadata has them
         self._peers: dict[NodeId, Peer] = {}
@@ -232,7 +241,19 @@ class Peers:
             address = self._addresses().get(node_id)
             return () if address is None else (address,)
 
-        return Peer(self._environment, self._identity, addresses, answer_bytes_max)
+        return Peer(
+            self._environment,
+            self._identity,
+            addresses,
+            answer_bytes_max,
+            lambda: self._is_live(node_id),
+        )
+
+    def give_up(self, node_id: NodeId) -> None:
+        """The node is gone, by the metadata: nobody waits for its answers any more."""
+        peer = self._peers.get(node_id)
+        if peer is not None:
+            peer.turn_elsewhere("the node is fenced, or was removed")
 
     def close(self) -> None:
         for peer in self._peers.values():

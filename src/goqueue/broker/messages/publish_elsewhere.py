@@ -1,14 +1,15 @@
 """Publishing to partitions that other nodes lead: one request to each of them, at the same time.
 
-A node that is not reached, or does not answer, refuses its own messages only.
+A node that does not answer refuses its own messages only.  What was not done, because the node is
+not reached or does not lead any more, goes to the next leader, for as long as there is time.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
-from goqueue.broker.cluster.other_nodes import OtherNodes, Verb
+from goqueue.broker.cluster.other_nodes import NOTHING_DONE, OtherNodes, Verb
 from goqueue.broker.cluster.other_nodes import Outcome as OutcomeThere
 from goqueue.broker.messages.outgoing import Acks, Outcome, OutgoingMessage, Published
 from goqueue.cluster import Topic
@@ -55,8 +56,10 @@ async def publish_elsewhere(
     others = services.others
     assert others is not None, "there are other nodes"
     seconds = services.config.http.publish_timeout_ms / 1000 + MARGIN_SECONDS
+    patience = others.patience(seconds)
 
-    async def publish(leader: NodeId, some: Mapping[int, list[int]]) -> None:
+    async def publish(leader: NodeId, some: Places) -> Places:
+        """Gives what was not done, and would be by another leader."""
         assert others is not None
         places = [place for each in some.values() for place in each]
         request = PublishHere(
@@ -67,13 +70,23 @@ async def publish_elsewhere(
             idempotency_key,
         )
         try:
-            found = [each.read() for each in await others.ask(leader, request, seconds)]
+            found = [each.read() for each in await others.ask(leader, request, patience.left)]
         except GoQueueError as error:
             found = [error] * len(places)
         for place, outcome in zip(places, found, strict=True):
             outcomes[place] = outcome
+        return {
+            index: each
+            for index, each in some.items()
+            if all(isinstance(outcomes[place], NOTHING_DONE) for place in each)
+        }
 
-    by_leader: dict[NodeId, Places] = {}
-    for index, places in assigned.items():
-        by_leader.setdefault(others.leader(topic, index), {})[index] = places
-    await asyncio.gather(*(publish(leader, some) for leader, some in by_leader.items()))
+    waiting = assigned
+    while waiting:
+        by_leader: dict[NodeId, Places] = {}
+        for index, places in waiting.items():
+            by_leader.setdefault(others.leader(topic, index), {})[index] = places
+        refused = await asyncio.gather(*(publish(*each) for each in by_leader.items()))
+        waiting = {index: places for some in refused for index, places in some.items()}
+        if not waiting or not await patience.look_again():
+            return

@@ -8,10 +8,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from goqueue.broker import Broker
+from goqueue.broker.messages.outgoing import Outcome, OutgoingMessage, Published
+from goqueue.broker.messages.publish import Messages
 from goqueue.cluster import controller
 from goqueue.cluster.metadata import PartitionState
 from goqueue.cluster.replication import Leader
-from goqueue.model.errors import GoQueueError, NotLeader
+from goqueue.model.errors import GoQueueError, NotLeader, Uncertain
 from goqueue.model.ids import NodeId
 from goqueue.testing.sim import World
 from tests import queue_verbs
@@ -66,6 +68,34 @@ def test_what_is_committed_survives_its_leader():
         nodes.start("b")
         nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
         assert values(nodes) == ["one", "two", "three"]
+
+
+def test_a_publish_at_another_node_goes_to_the_next_leader():
+    """Whoever asks between a death and the election waits for it, and hears of no error."""
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.stop("b", power=True)
+        (found,) = nodes.world.run(publish_at(nodes, "c", "one"))
+        assert isinstance(found, Published)
+        assert values(nodes) == ["one"]
+
+
+def test_a_publish_that_a_dead_leader_may_have_done_is_told_so_once_that_is_known():
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish_at(nodes, "c", "one"))  # there is a connection now
+        nodes.stop("b", power=True)
+        before = nodes.world.clock("c").instant()
+        (found,) = nodes.world.run(publish_at(nodes, "c", "two"))
+        assert isinstance(found, Uncertain)
+        assert nodes.world.clock("c").instant() - before < 5e9
+
+
+async def publish_at(nodes: ClusterWorld, host: str, value: str) -> list[Outcome]:
+    messages = {each: Messages(broker) for each, broker in nodes.brokers.items()}  # they serve
+    return await messages[host].publish("orders", [OutgoingMessage(value.encode())])
 
 
 def leads(nodes: ClusterWorld) -> bool:

@@ -130,6 +130,27 @@ def test_a_node_that_is_not_there_is_unreachable_in_time():
         world.run(story(world))
 
 
+def test_nobody_waits_for_a_node_that_the_metadata_says_is_gone():
+    async def story(world: World) -> None:
+        world.environment("a")
+        live = {NodeId(1)}
+        peers = Peers(
+            world.environment("b"),
+            lambda: TWO,
+            lambda: {NodeId(1): f"a:{PORT}"},
+            live.__contains__,
+        )
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        loop.call_later(0.5, live.clear)
+        with pytest.raises(NodeUnreachable, match="no node at a:7000"):
+            await peers.of(NodeId(1)).ask(verb("do"), 30.0)
+        assert 0.5 <= loop.time() - before <= 2.0
+
+    with World() as world:
+        world.run(story(world))
+
+
 @pytest.mark.parametrize(
     ("stranger", "error"),
     [

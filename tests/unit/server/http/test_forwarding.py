@@ -9,6 +9,7 @@ import pytest
 
 from goqueue.model.errors import GoQueueError, NodeUnreachable, Uncertain
 from goqueue.model.ids import NodeId
+from goqueue.runtime import RealClock
 from goqueue.runtime.randomness import RealRandom
 from goqueue.server.http.asgi.app import API
 from goqueue.server.http.forwarding import forwarder as forwarding
@@ -25,12 +26,17 @@ class OneNode:
     """All peers are this node, whose calls are answered by an application."""
 
     def __init__(self, app: App, error: GoQueueError | None = None) -> None:
+        self.clock = RealClock()
         self._handlers = HttpCalls(app).handlers
         self._error = error
         self.asked: list[str] = []
 
     def of(self, _: NodeId) -> "OneNode":
         return self
+
+    async def connect(self, _seconds: float) -> None:
+        if isinstance(self._error, NodeUnreachable):
+            raise self._error
 
     async def ask(self, request: NodeRequest[Any], _seconds: float) -> Any:
         self.asked.append(request.api.name)
@@ -71,7 +77,13 @@ class Client:
         return b"".join(each["body"] for each in self.sent[1:])
 
 
-async def forward(app: App, client: Client, error: GoQueueError | None = None) -> OneNode:
+async def forward(
+    app: App,
+    client: Client,
+    error: GoQueueError | None = None,
+    find: Callable[[], NodeId | None] = lambda: NodeId(2),
+) -> OneNode:
+    """To node 2, unless it is found elsewhere; this node has the same application."""
     node = OneNode(app, error)
     scope = {
         "method": "POST",
@@ -83,7 +95,7 @@ async def forward(app: App, client: Client, error: GoQueueError | None = None) -
         "scheme": "https",
     }
     forwarder = Forwarder(node, RealRandom())  # type: ignore[arg-type] # as far as it is asked
-    await forwarder.forward(NodeId(2), scope, client.receive, client.send)
+    await forwarder.forward(find, app, scope, client.receive, client.send)
     return node
 
 
@@ -163,8 +175,10 @@ async def test_a_long_poll_ends_when_its_client_leaves():
     [(NodeUnreachable("no route"), 503, b"1"), (Uncertain("no answer"), 504, None)],
 )
 async def test_the_client_hears_whether_anything_may_have_happened(
-    error: GoQueueError, status: int, retry_after: bytes | None
+    error: GoQueueError, status: int, retry_after: bytes | None, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(forwarding, "REACH_SECONDS", 0.1)
+
     async def app(*_: Any) -> None:
         raise AssertionError
 
@@ -175,6 +189,19 @@ async def test_the_client_hears_whether_anything_may_have_happened(
     told = json.loads(client.body)["error"]
     assert told["code"] == error.code
     assert "node 2" in told["message"]
+
+
+async def test_a_request_that_reached_nobody_goes_to_whom_it_belongs_by_then():
+    async def app(_: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"got " + body})
+
+    places = iter([NodeId(2), NodeId(2), None])
+    client = Client(b"hello")
+    node = await forward(app, client, NodeUnreachable("it is gone"), lambda: next(places))
+    assert (client.status, client.body) == (200, b"got hello")
+    assert node.asked == []
 
 
 async def test_a_body_that_fits_no_frame_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -2,9 +2,10 @@
 
 The request goes whole, over the cluster port.  The answer comes in parts: one that its handler gave
 whole is whole for the client, too, and a stream flows.  The other node hears when the client has
-gone.
+gone.  A node that is not reached has done nothing: the request goes to whoever it belongs to a
+moment later, which may be this node.
 
-    not reached                 503 node_unreachable: nothing was done
+    not reached for a while     503 node_unreachable: nothing was done
     reached, and no answer      504 outcome_unknown: it may have been carried out
 """
 
@@ -16,6 +17,7 @@ import msgspec
 from litestar.exceptions import HTTPException
 
 from goqueue.api.errors import ErrorBody
+from goqueue.broker.cluster.other_nodes import Patience
 from goqueue.broker.cluster.peer import Peer, Peers
 from goqueue.model.errors import (
     BatchTooLarge,
@@ -33,6 +35,7 @@ from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of, status_o
 from goqueue.wire.node_messages import FRAME_BYTES_MAX, HttpCall, HttpLeave, HttpMore, HttpPart
 
 SERVED_BY: Final = b"x-goqueue-served-by"
+REACH_SECONDS: Final = 10.0  # until somebody is reached to whom the request belongs
 ANSWER_SECONDS: Final = 15.0  # the other node says within 5 that there is nothing yet
 LEAVE_SECONDS: Final = 5.0
 FORWARDS_MAX: Final = 2_000  # at once, to all nodes together
@@ -49,6 +52,8 @@ Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+FindNode = Callable[[], NodeId | None]  # to which the request belongs; None: this one
 
 
 class Forwarder:
@@ -59,10 +64,12 @@ class Forwarder:
         self._count = 0
         self._bytes = 0
 
-    async def forward(self, target: NodeId, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the request carried out at `target`."""
+    async def forward(
+        self, find_node: FindNode, serve_here: App, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Have the request carried out where it belongs, if only in a moment."""
         try:
-            await self._forward(target, scope, receive, send)
+            await self._forward(find_node, serve_here, scope, receive, send)
         except _Answered as error:  # the client has the head: what is missing shows by the end
             raise error.cause from error
         except GoQueueError as error:
@@ -70,7 +77,9 @@ class Forwarder:
         except HTTPException as error:  # a body that unpacks to more than is allowed
             await send_error(send, BatchTooLarge(error.detail or "the body is too large"))
 
-    async def _forward(self, target: NodeId, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _forward(
+        self, find_node: FindNode, serve_here: App, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         if self._count >= FORWARDS_MAX:
             raise Overloaded(f"more than {FORWARDS_MAX} requests at other nodes at once")
         self._count += 1
@@ -80,18 +89,40 @@ class Forwarder:
             if whole is None:
                 return  # its client has gone
             body = whole
-            peer = self._peers.of(target)
-            self._last_number += 1
-            call = _call(self._last_number, scope, body)
-            async with owned_tasks() as tasks:
-                watch = tasks.create_task(_tell_when_gone(receive, peer, call.number))
+            patience = Patience(self._peers.clock, REACH_SECONDS)
+            while (target := find_node()) is not None:
                 try:
-                    await _pass_on(target, peer, call, send)
-                finally:
-                    watch.cancel()
+                    await self._pass_on(target, scope, body, receive, send, patience.left)
+                except NodeUnreachable:
+                    if not await patience.look_again():
+                        raise
+                else:
+                    return
+            await serve_here(scope, _read_again(body, receive), send)
         finally:
             self._count -= 1
             self._bytes -= len(body)
+
+    async def _pass_on(
+        self,
+        target: NodeId,
+        scope: Scope,
+        body: bytes,
+        receive: Receive,
+        send: Send,
+        reach_seconds: float,
+    ) -> None:
+        """Raises `NodeUnreachable` when the node has not seen the request."""
+        peer = self._peers.of(target)
+        await _reach(target, peer, scope, reach_seconds)
+        self._last_number += 1
+        call = _call(self._last_number, scope, body)
+        async with owned_tasks() as tasks:
+            watch = tasks.create_task(_tell_when_gone(receive, peer, call.number))
+            try:
+                await _pass_on(target, peer, call, send)
+            finally:
+                watch.cancel()
 
     async def _read_body(self, receive: Receive) -> bytes | None:
         """None when the client leaves before it is whole."""
@@ -114,6 +145,25 @@ class Forwarder:
             )
         self._bytes += size
         return b"".join(pieces)
+
+
+def _read_again(body: bytes, receive: Receive) -> Receive:
+    """The body once more, and then what comes from the client."""
+    events: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def read() -> Event:
+        return events.pop() if events else await receive()
+
+    return read
+
+
+async def _reach(target: NodeId, peer: Peer, scope: Scope, seconds: float) -> None:
+    try:
+        await peer.connect(seconds)
+    except NodeUnreachable as error:
+        what = f"{scope['method']} {scope['path']}"
+        text = f"node {target}, to which {what} belongs, is not reached, and nothing was done"
+        raise NodeUnreachable(f"{text}: {error}") from error
 
 
 class _Answered(Exception):
@@ -159,8 +209,7 @@ async def _ask(target: NodeId, peer: Peer, request: HttpCall | HttpMore, what: s
         return await peer.ask(request, ANSWER_SECONDS)
     except NodeUnreachable as error:
         if isinstance(request, HttpCall):
-            text = f"node {target}, to which {what} belongs, is not reached, and nothing was done"
-            raise NodeUnreachable(f"{text}: {error}") from error
+            raise
         raise _unknown(target, what, error) from error
     except (Uncertain, NotLeader) as error:
         raise _unknown(target, what, error) from error

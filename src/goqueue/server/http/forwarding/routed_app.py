@@ -3,6 +3,8 @@
 On a single broker there is none, and requests go straight to the application.
 """
 
+from functools import partial
+
 from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.utils.path import normalize_path
@@ -28,10 +30,14 @@ class RoutedApp:
         except GoQueueError as error:
             await send_error(send, error)
             return
-        if target is None or target == self._node_id:
-            await self._app(scope, receive, send)  # type: ignore[arg-type] # litestar's own names
+        if target is None:
+            await self._serve(scope, receive, send)
         else:
-            await self._forwarder.forward(target, scope, receive, send)
+            find = partial(self._find_node, scope)
+            await self._forwarder.forward(find, self._serve, scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)  # type: ignore[arg-type] # litestar's own names
 
     def _find_node(self, scope: Scope) -> NodeId | None:
         """None: it is for this node to answer, or to refuse."""
@@ -42,4 +48,5 @@ class RoutedApp:
             return None
         _, _, _, parameters, path_template = found
         scope["path_template"] = path_template  # for the metrics, also of what is passed on
-        return node_of(self._broker, path_template, parameters)
+        found_node = node_of(self._broker, path_template, parameters)
+        return None if found_node == self._node_id else found_node
