@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from goqueue.model.errors import NodeUnreachable, Uncertain
@@ -30,8 +30,15 @@ class NodeConnection(asyncio.BufferedProtocol):
     up all behind it.  It ends the connection, too.
     """
 
-    def __init__(self, address: str, answer_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        address: str,
+        answer_bytes_max: int = FRAME_BYTES_MAX,
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_lost` hears when it was not ended from here."""
         self._address = address
+        self._on_lost = on_lost
         self._frames = FrameBuffer(answer_bytes_max, port="cluster", limited_by="fixed")
         self._transport: asyncio.Transport | None = None
         self._waiting: dict[int, asyncio.Future[bytearray]] = {}
@@ -118,4 +125,7 @@ class NodeConnection(asyncio.BufferedProtocol):
             answer.set_result(frame)
 
     def connection_lost(self, error: Exception | None) -> None:
+        was_used = self.ended is None
         self._end(str(error) if error else "it was closed by the other side")
+        if was_used:
+            self._on_lost()

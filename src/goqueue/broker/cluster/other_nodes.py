@@ -3,8 +3,8 @@ coordinates.
 
 A verb goes to one node, and never further: whoever is asked does it here or refuses.  What may have
 been done is never asked twice; what was not (`NOTHING_DONE`) may be asked of the next leader, while
-the `Patience` of who asks lasts.  On a single broker there is no `OtherNodes`, and nobody looks for
-one.
+the `WaitDeadline` of who asks is not over.  On a single broker there is no `OtherNodes`, and nobody
+looks for one.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Verb(msgspec.Struct, Generic[ReplyT], frozen=True):
     reply_type: ClassVar[Any]
 
 
-class Patience:
+class WaitDeadline:
     """How long somebody waits for a leader that can be reached."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -96,8 +96,8 @@ class OtherNodes:
 
     # --- asking -----------------------------------------------------------------------------------
 
-    def patience(self, seconds: float) -> Patience:
-        return Patience(self._peers.clock, seconds)
+    def wait_deadline(self, seconds: float) -> WaitDeadline:
+        return WaitDeadline(self._peers.clock, seconds)
 
     async def ask(
         self, node_id: NodeId, verb: Verb[ReplyT], seconds: float = ANSWER_SECONDS

@@ -26,7 +26,7 @@ from goqueue.model.errors import (
     ShuttingDown,
     Uncertain,
 )
-from goqueue.model.ids import NodeId
+from goqueue.model.ids import Instant, NodeId
 from goqueue.runtime import Environment
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.node_messages import FRAME_BYTES_MAX, NodeRequest
@@ -36,6 +36,7 @@ CONNECT_SECONDS: Final = 1.0  # for the connection, and again for its greeting
 FIRST_DELAY_SECONDS: Final = 0.05
 DELAY_SECONDS_MAX: Final = 1.0
 NANOSECONDS: Final = 1_000_000_000
+SUSPECT_NS: Final = 1_500_000_000  # a session, and the time to agree that it is over
 
 ReplyT = TypeVar("ReplyT")
 AddressesOf = Callable[[], Sequence[str]]
@@ -51,11 +52,14 @@ class Peer:
         addresses: AddressesOf,
         answer_bytes_max: int = FRAME_BYTES_MAX,
         is_live: Callable[[], bool] = lambda: True,
+        on_reached: Callable[[bool], None] = lambda _: None,
     ) -> None:
         """`addresses` are where it may be, looked up at each try; the first one that answers.
 
-        While it is not `is_live`, whoever asks does not wait for it beyond one try.
+        While it is not `is_live`, whoever asks does not wait for it beyond one try.  `on_reached`
+        hears that there is a connection, and that it broke off.
         """
+        self._on_reached = on_reached
         self._is_live = is_live
         self._answer_bytes_max = answer_bytes_max
         self._network = environment.network
@@ -167,7 +171,9 @@ class Peer:
             raise NodeUnreachable(str(error)) from error
 
     async def _greeted(self, address: Address) -> NodeConnection:
-        connection = NodeConnection(str(address), self._answer_bytes_max)
+        connection = NodeConnection(
+            str(address), self._answer_bytes_max, lambda: self._on_reached(False)
+        )
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._network.connect(address.host, address.port, lambda: connection)
@@ -188,6 +194,7 @@ class Peer:
             connection.abort("given up")
             raise
         self._turn -= 1  # here again next time
+        self._on_reached(True)
         return connection
 
     async def _prove(self, connection: NodeConnection) -> None:
@@ -227,15 +234,40 @@ class Peers:
         self._identity = identity
         self._addresses = addresses  # of the cluster ports, as the metadata has them
         self._peers: dict[NodeId, Peer] = {}
+        self._lost_at: dict[NodeId, Instant] = {}  # when a connection broke off, until the next
+
+    def is_suspect(self, node_id: NodeId) -> bool:
+        """Its connection broke off a moment ago, and it has not been reached again: the metadata
+        may not say yet that it is gone.
+        """
+        lost_at = self._lost_at.get(node_id)
+        return lost_at is not None and self.clock.instant() - lost_at < SUSPECT_NS
+
+    def _note(self, node_id: NodeId, is_reached: bool) -> None:
+        if is_reached:
+            self._lost_at.pop(node_id, None)
+        else:
+            self._lost_at[node_id] = self.clock.instant()
 
     def of(self, node_id: NodeId) -> Peer:
         found = self._peers.get(node_id)
         if found is None:
-            found = self._peers[node_id] = self.another(node_id)
+            found = self._peers[node_id] = self._make(node_id)
         return found
 
     def another(self, node_id: NodeId, answer_bytes_max: int = FRAME_BYTES_MAX) -> Peer:
-        """With a connection of its own, for requests that wait long; whoever asks closes it."""
+        """With a connection of its own, for who asks all the time; whoever asks closes it.
+
+        Since it is made again at once, its end says more of the node than that of others.
+        """
+        return self._make(node_id, answer_bytes_max, lambda each: self._note(node_id, each))
+
+    def _make(
+        self,
+        node_id: NodeId,
+        answer_bytes_max: int = FRAME_BYTES_MAX,
+        on_reached: Callable[[bool], None] = lambda _: None,
+    ) -> Peer:
 
         def addresses() -> Sequence[str]:
             address = self._addresses().get(node_id)
@@ -247,6 +279,7 @@ class Peers:
             addresses,
             answer_bytes_max,
             lambda: self._is_live(node_id),
+            on_reached,
         )
 
     def give_up(self, node_id: NodeId) -> None:

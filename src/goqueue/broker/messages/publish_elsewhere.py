@@ -56,7 +56,7 @@ async def publish_elsewhere(
     others = services.others
     assert others is not None, "there are other nodes"
     seconds = services.config.http.publish_timeout_ms / 1000 + MARGIN_SECONDS
-    patience = others.patience(seconds)
+    deadline = others.wait_deadline(seconds)
 
     async def publish(leader: NodeId, some: Places) -> Places:
         """Gives what was not done, and would be by another leader."""
@@ -70,7 +70,7 @@ async def publish_elsewhere(
             idempotency_key,
         )
         try:
-            found = [each.read() for each in await others.ask(leader, request, patience.left)]
+            found = [each.read() for each in await others.ask(leader, request, deadline.left)]
         except GoQueueError as error:
             found = [error] * len(places)
         for place, outcome in zip(places, found, strict=True):
@@ -88,5 +88,5 @@ async def publish_elsewhere(
             by_leader.setdefault(others.leader(topic, index), {})[index] = places
         refused = await asyncio.gather(*(publish(*each) for each in by_leader.items()))
         waiting = {index: places for some in refused for index, places in some.items()}
-        if not waiting or not await patience.look_again():
+        if not waiting or not await deadline.look_again():
             return

@@ -145,7 +145,7 @@ class _Parts:
 
     def __init__(self, broker: Broker, reachable: NodesAndAddresses) -> None:
         self._nodes = broker.metadata.nodes
-        self._reachable = ids_of(reachable)
+        self._reachable = leading_ids(broker, reachable)
         self._partitions = broker.partitions
         self._made: dict[tuple[int, int, PartitionState], MetadataResponsePartition] = {}
 
@@ -171,6 +171,17 @@ class _Parts:
 def leader_epoch(partitions: Partitions, topic: Topic, index: int, state: PartitionState) -> int:
     """A log may have a newer one, if the metadata was lost and made again."""
     return max(state.leader_epoch, partitions.leader_epoch(topic, index))
+
+
+def leading_ids(broker: Broker, nodes: NodesAndAddresses) -> frozenset[NodeId]:
+    """The nodes that a client is told to be leaders.
+
+    Not one whose connection has just broken off.  If it is dead, the next leader is known in some
+    hundred milliseconds.  A client that hears of no leader asks again until then, while one that
+    hears of the dead one waits for it: librdkafka a second.
+    """
+    peers = broker.cluster.peers
+    return frozenset(each for each in ids_of(nodes) if not peers.is_suspect(each))
 
 
 def describe_leader(state: PartitionState, reachable: Container[NodeId]) -> dict[str, Any]:
@@ -207,7 +218,8 @@ def _page(
     request: DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse:
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    broker, reachable = context.broker, ids_of(reachable_nodes(context))
+    broker = context.broker
+    reachable = leading_ids(broker, reachable_nodes(context))
     for name in names:
         resumes = request.cursor is not None and name == request.cursor.topic_name
         start = first_index if resumes else 0

@@ -188,6 +188,34 @@ def test_the_next_address_is_asked_when_a_node_does_not_decide():
         world.run(story(world))
 
 
+def test_a_node_whose_connection_broke_off_is_suspect_until_it_is_reached_or_known_to_be_gone():
+    async def story(world: World) -> None:
+        counting = Counting()
+        peers = Peers(world.environment("b"), lambda: TWO, lambda: {NodeId(1): f"a:{PORT}"})
+        peer = peers.another(NodeId(1))
+
+        async def is_suspect_soon() -> bool:
+            await asyncio.sleep(0.1)
+            return peers.is_suspect(NodeId(1))
+
+        world.start("a", serve_for_ever(counting.handlers))
+        await peer.connect(5.0)
+        assert not await is_suspect_soon()
+        world.kill("a")
+        assert await is_suspect_soon()
+        world.start("a", serve_for_ever(counting.handlers))
+        await peer.connect(5.0)
+        assert not await is_suspect_soon()
+        world.kill("a")
+        assert await is_suspect_soon()
+        await asyncio.sleep(2)
+        assert not peers.is_suspect(NodeId(1)), "the session has decided by now"
+        peer.close()
+
+    with World() as world:
+        world.run(story(world))
+
+
 def test_peers_are_kept_by_number():
     async def story(world: World) -> None:
         counting = Counting()

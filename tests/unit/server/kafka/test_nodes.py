@@ -106,3 +106,16 @@ async def test_a_leader_that_cannot_be_reached_is_none(broker: Broker, is_fenced
     assert partition.error_code is ErrorCode.leader_not_available
     assert partition.leader_id == NO_LEADER
     assert partition.replica_nodes == (SECOND,)
+
+
+async def test_a_leader_whose_connection_broke_off_is_none_for_a_moment(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+):
+    await join(broker)
+    await broker.create_topic("t", partitions=1, assignments=[[SECOND, ME]])
+    monkeypatch.setattr(broker.cluster.peers, "is_suspect", {SECOND}.__contains__)
+    answer = await ask_metadata(broker, "t")
+    (partition,) = answer.topics[0].partitions
+    assert partition.error_code is ErrorCode.leader_not_available
+    assert partition.leader_id == NO_LEADER
+    assert SECOND in [each.node_id for each in answer.brokers], "it may be alive"

@@ -17,7 +17,7 @@ import msgspec
 from litestar.exceptions import HTTPException
 
 from goqueue.api.errors import ErrorBody
-from goqueue.broker.cluster.other_nodes import Patience
+from goqueue.broker.cluster.other_nodes import WaitDeadline
 from goqueue.broker.cluster.peer import Peer, Peers
 from goqueue.model.errors import (
     BatchTooLarge,
@@ -89,12 +89,12 @@ class Forwarder:
             if whole is None:
                 return  # its client has gone
             body = whole
-            patience = Patience(self._peers.clock, REACH_SECONDS)
+            deadline = WaitDeadline(self._peers.clock, REACH_SECONDS)
             while (target := find_node()) is not None:
                 try:
-                    await self._pass_on(target, scope, body, receive, send, patience.left)
+                    await self._pass_on(target, scope, body, receive, send, deadline.left)
                 except NodeUnreachable:
-                    if not await patience.look_again():
+                    if not await deadline.look_again():
                         raise
                 else:
                     return
