@@ -9,10 +9,11 @@ from typing import Any
 
 import aiokafka
 import confluent_kafka
+import httpx
 import kafka
 import msgspec
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from goqueue.cli.nodes.plan import free_ports
 from goqueue.model.config import ClusterConfig, GroupsConfig
@@ -220,3 +221,66 @@ def test_a_group_and_a_transaction_span_the_nodes(cluster: Cluster):
     places = [confluent_kafka.TopicPartition(topic, index) for index in PARTITIONS]
     assert all(each.offset > len(NODES) for each in consumer.committed(places, WAIT_S))
     consumer.close()
+
+
+def test_a_topic_grows_while_clients_run(cluster: Cluster, eventually: Eventually):
+    """Producers by key go on, a group takes the new partitions, and so does a queue."""
+    topic, keys, rounds = "growing", [b"key-%d" % number for number in range(20)], 0
+    cluster.create(topic)
+    refresh = {"topic.metadata.refresh.interval.ms": 500}
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.address(2), **refresh})
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": cluster.address(3),
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            **refresh,
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[confluent_kafka.Message] = []
+
+    def write_and_read() -> None:
+        nonlocal rounds
+        for key in keys:
+            producer.produce(topic, b"value", key=key, on_delivery=_refuse_failure)
+        assert producer.flush(WAIT_S) == 0
+        rounds += 1
+        found.extend(consumer.consume(100, timeout=0.2))
+
+    def uses_all() -> bool:
+        write_and_read()
+        return {each.partition() for each in found} == set(range(6))
+
+    def has_all() -> bool:
+        found.extend(consumer.consume(100, timeout=0.2))
+        return len(found) >= rounds * len(keys)
+
+    write_and_read()
+    places = _receive(cluster, topic)
+    admin = AdminClient({"bootstrap.servers": cluster.address(3)})
+    admin.create_partitions([NewPartitions(topic, 6)])[topic].result(WAIT_S)
+    eventually(uses_all)
+    eventually(has_all)
+    consumer.close()
+    assert sorted(cluster.leaders(topic)) == [1, 1, 2, 2, 3, 3]
+    assert Counter(each.key() for each in found) == dict.fromkeys(keys, rounds)
+    for _ in range(rounds * len(keys)):
+        if len(places) >= rounds * len(keys):
+            break
+        places |= _receive(cluster, topic)
+    assert len(places) == rounds * len(keys)
+    assert {partition for partition, _ in places} == set(range(6))
+
+
+def _refuse_failure(error: object, _message: object) -> None:
+    assert error is None, error
+
+
+def _receive(cluster: Cluster, topic: str) -> set[tuple[int, int]]:
+    """As a queue, at a node that does not decide: partition and offset of each message."""
+    url = f"http://{cluster.nodes[2].http_address}/queues/{topic}/receive"
+    body = {"group": "workers", "consumer": "c", "max_messages": 100, "wait": "1s"}
+    answer = httpx.post(url, json=body, trust_env=False, timeout=WAIT_S)
+    assert answer.status_code == 200, answer.text
+    return {(each["partition"], each["offset"]) for each in answer.json()["messages"]}

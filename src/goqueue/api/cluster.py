@@ -80,6 +80,8 @@ class PartitionPlace(msgspec.Struct, frozen=True):
     """Replicas on nodes that do not answer."""
     adding: list[int]
     removing: list[int]
+    sizes: dict[str, int] = {}
+    """Bytes by node, of those that answer; only with `sizes`."""
 
 
 class TopicPlaces(msgspec.Struct, frozen=True):

@@ -30,6 +30,7 @@ from goqueue.broker.cluster.coordinator_topics import CoordinatorTopics
 from goqueue.broker.cluster.events import ClusterEvents
 from goqueue.broker.cluster.log_sizes import LogSizes
 from goqueue.broker.cluster.peer import Peers
+from goqueue.broker.cluster.quorum_positions import QuorumPositions
 from goqueue.broker.cluster.reassignments import Reassignments
 from goqueue.broker.coordinators import Coordinators
 from goqueue.broker.groups.configs import GroupConfigs
@@ -143,6 +144,7 @@ class Broker:
         self.others = self.cluster.others
         self.reassignments = Reassignments(self)
         self.log_sizes = LogSizes(self)
+        self.quorum_positions = QuorumPositions(self)
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)

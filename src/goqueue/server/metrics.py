@@ -30,6 +30,7 @@ from goqueue._version import __version__, compiled_modules
 from goqueue.broker import Broker, Partition
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.model.errors import GoQueueError
+from goqueue.server.cluster_metrics import ClusterCollector
 from goqueue.server.group_metrics import GroupCollector
 from goqueue.server.queue_metrics import QueueMetrics
 
@@ -87,6 +88,7 @@ class Metrics:
         self._broker = broker
         self.registry.register(_BrokerCollector(broker, self._started))
         self.registry.register(GroupCollector(broker))
+        self.registry.register(ClusterCollector(broker))
         self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

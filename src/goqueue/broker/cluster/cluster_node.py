@@ -258,6 +258,10 @@ class ClusterNode:
         """Whether the node that decides heard this one at its last heartbeat."""
         return self._membership is None or self._membership.is_heard
 
+    def positions(self) -> list[tuple[NodeId, int, int]]:
+        """Of the nodes that this one hears as the controller; see `NodeSessions.positions`."""
+        return [] if self._service is None else self._service.sessions.positions()
+
     def connection_lost(self, node_id: NodeId) -> None:
         """Of a node that has shown that it is alive."""
         if self._service is not None:

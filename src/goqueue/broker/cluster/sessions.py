@@ -76,6 +76,14 @@ class NodeSessions:
     def active(self) -> list[NodeId]:
         return sorted(each for each, session in self._sessions.items() if session.is_active)
 
+    def positions(self) -> list[tuple[NodeId, int, int]]:
+        """How far each node shows the metadata, and how many milliseconds ago it said so."""
+        now = self._clock.instant()
+        return [
+            (node_id, session.applied, max(0, now - session.heard_at) // 1_000_000)
+            for node_id, session in sorted(self._sessions.items())
+        ]
+
     def begin(self, node: Node, catch_up_to: int, *, grace_ns: int = 0) -> None:
         """The node has registered; an earlier process of it is not heard any more.
 

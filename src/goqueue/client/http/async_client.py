@@ -112,12 +112,12 @@ class AsyncClient:
     raise_features = async_verb(cluster_calls.raise_features)
     restart_node = async_verb(cluster_calls.restart_node)
 
-    async def topic_places(self) -> list[TopicPlaces]:
-        """Where the partitions of all topics are, by name."""
-        page = await self.send(cluster_calls.topic_places())
+    async def topic_places(self, *, sizes: bool = False) -> list[TopicPlaces]:
+        """Where the partitions of all topics are, by name; with `sizes` also how large they are."""
+        page = await self.send(cluster_calls.topic_places(sizes=sizes))
         found = page.topics
         while page.next_after:
-            page = await self.send(cluster_calls.topic_places(page.next_after))
+            page = await self.send(cluster_calls.topic_places(page.next_after, sizes=sizes))
             found = found + page.topics
         return found
 

@@ -112,12 +112,12 @@ class Client:
     raise_features = verb(cluster_calls.raise_features)
     restart_node = verb(cluster_calls.restart_node)
 
-    def topic_places(self) -> list[TopicPlaces]:
-        """Where the partitions of all topics are, by name."""
-        page = self.send(cluster_calls.topic_places())
+    def topic_places(self, *, sizes: bool = False) -> list[TopicPlaces]:
+        """Where the partitions of all topics are, by name; with `sizes` also how large they are."""
+        page = self.send(cluster_calls.topic_places(sizes=sizes))
         found = page.topics
         while page.next_after:
-            page = self.send(cluster_calls.topic_places(page.next_after))
+            page = self.send(cluster_calls.topic_places(page.next_after, sizes=sizes))
             found = found + page.topics
         return found
 

@@ -14,8 +14,10 @@ from kio.schema.describe_quorum.v2.response import (
 from kio.schema.errors import ErrorCode
 
 from goqueue.model.config import Address
+from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.nodes import address_of
 from goqueue.wire.messages import build
 
@@ -38,31 +40,40 @@ async def handle_describe_quorum(
             error_message=f"the quorum has one log, {QUORUM_TOPIC}-0",
         )
     broker = context.broker
-    log, leader = broker.controller.journal, broker.cluster.voter
+    try:
+        found = await broker.quorum_positions.find()
+    except GoQueueError as error:
+        return build(DescribeQuorumResponse, error_code=kafka_code(error), error_message=str(error))
     now = broker.environment.clock.now()
-    nodes = broker.metadata.nodes
-    observers = sorted(each for each in nodes if nodes.live(each) and each != leader)
+    states = {found.controller: _state(found.controller, found.end, now)}
+    for each in found.nodes:
+        if broker.metadata.nodes.live(each.node_id):
+            states[each.node_id] = _state(each.node_id, each.applied, now - each.heard_ms_ago)
+    # Where nodes elect their controller, each of them can be it; else there is one that votes.
+    voters = sorted(states) if broker.cluster.elects else [found.controller]
     partition = build(
         PartitionData,
         partition_index=0,
         error_message=None,
-        leader_id=leader,
-        leader_epoch=log.term,
-        high_watermark=log.committed_end,
-        current_voters=(_state(leader, log.end_offset, now),),
-        observers=tuple(
-            # Only this node's own position is known here.
-            _state(each, *((log.end_offset, now) if each == broker.node_id else (-1, -1)))
-            for each in observers
-        ),
+        leader_id=found.controller,
+        leader_epoch=found.term,
+        high_watermark=found.committed_end,
+        current_voters=tuple(states[each] for each in voters),
+        observers=tuple(state for each, state in sorted(states.items()) if each not in voters),
     )
-    node = nodes.get(leader)
-    address = None if node is None else address_of(context, node)
+    nodes = [(each, broker.metadata.nodes.get(each)) for each in voters]
     return build(
         DescribeQuorumResponse,
         error_message=None,
         topics=(build(TopicData, topic_name=QUORUM_TOPIC, partitions=(partition,)),),
-        nodes=(build(Node, node_id=leader, listeners=_listeners(address)),),
+        nodes=tuple(
+            build(
+                Node,
+                node_id=node_id,
+                listeners=_listeners(None if node is None else address_of(context, node)),
+            )
+            for node_id, node in nodes
+        ),
     )
 
 

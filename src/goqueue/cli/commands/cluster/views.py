@@ -1,10 +1,12 @@
 """`goqueue cluster status|nodes|topics|leaders|quorum`: how the cluster is doing."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.cli.output import rows_of, show, show_facts
+from goqueue.cli.cells import Size
+from goqueue.cli.output import for_people, rows_of, show, show_facts, show_table
+from goqueue.model.options import option
 
 if TYPE_CHECKING:
     from goqueue.api.cluster import (
@@ -79,9 +81,15 @@ def _address(node: "ClusterNode", listener: str) -> str:
     return node.addresses.get(listener, "-")
 
 
-def topics(client: "Client") -> None:
+def topics(
+    client: "Client",
+    sizes: Annotated[bool, option("Ask every node for the bytes that it has of them.")] = False,
+) -> None:
     """List topics: replication factor, min.insync.replicas, partitions with too few replicas."""
-    found = client.topic_places()
+    found = client.topic_places(sizes=sizes)
+    if sizes and for_people():
+        _show_sizes(found)
+        return
     show(
         found,
         ("TOPIC", "PARTITIONS", "REPLICATION", "MIN ISR", "UNDER-REPLICATED", "OFFLINE"),
@@ -92,6 +100,22 @@ def topics(client: "Client") -> None:
             *(_under_replicated, _offline),
         ),
         drop=("MIN ISR",),
+        empty="no topics yet: goqueue topic create NAME",
+    )
+
+
+def _show_sizes(found: "list[TopicPlaces]") -> None:
+    """A column for each node."""
+    nodes = sorted(
+        {int(node) for topic in found for each in topic.partitions for node in each.sizes}
+    )
+    show_table(
+        ("TOPIC", "PARTITION", *(f"NODE {node}" for node in nodes)),
+        [
+            (topic.name, each.partition, *(Size(each.sizes.get(str(node))) for node in nodes))
+            for topic in found
+            for each in topic.partitions
+        ],
         empty="no topics yet: goqueue topic create NAME",
     )
 

@@ -47,9 +47,10 @@ def cluster_quorum() -> Call[QuorumBody]:
     return get("/cluster/quorum", QuorumBody)
 
 
-def topic_places(after: str | None = None) -> Call[TopicPlaceList]:
-    """A page of topics, by name, with where their partitions are."""
-    return get("/cluster/topics", TopicPlaceList, {"after": after})
+def topic_places(after: str | None = None, *, sizes: bool = False) -> Call[TopicPlaceList]:
+    """A page of topics, by name, with where their partitions are, and how large on each node."""
+    query = {"after": after, "sizes": "true" if sizes else None}
+    return get("/cluster/topics", TopicPlaceList, query)
 
 
 def partition_info(topic: str, partition: int) -> Call[PartitionPlaceInfo]:

@@ -17,6 +17,7 @@ from goqueue.api.cluster import (
     TopicPlaces,
 )
 from goqueue.broker import Broker
+from goqueue.broker.cluster.log_sizes import SizesByNode
 from goqueue.cluster import NO_LEADER, Metadata, Node, PartitionState, Topic
 from goqueue.cluster.health import health_of, offline_replicas
 from goqueue.cluster.replication import Follower, Leader, Offline, Role
@@ -61,11 +62,13 @@ async def list_places(
     broker: TheBroker,
     limit: Annotated[int, Parameter(ge=1, le=PLACES_PAGE_MAX)] = PLACES_PAGE_MAX,
     after: Annotated[str | None, query("Only names behind this one.", max_length=249)] = None,
+    sizes: Annotated[bool, query("Ask each node how many bytes it has of them.")] = False,
 ) -> TopicPlaceList:
     found = [topic for topic in broker.topics() if after is None or topic.name > after]
     page = found[:limit]
+    by_node = await broker.log_sizes.by_node() if sizes else {}
     return TopicPlaceList(
-        [_places(broker.metadata, topic) for topic in page],
+        [_places(broker.metadata, topic, by_node) for topic in page],
         page[-1].name if len(found) > limit else None,
     )
 
@@ -124,18 +127,28 @@ def cluster_node(broker: Broker, node: Node) -> ClusterNode:
     )
 
 
-def _places(metadata: Metadata, topic: Topic) -> TopicPlaces:
+def _places(metadata: Metadata, topic: Topic, by_node: SizesByNode) -> TopicPlaces:
     states = metadata.partitions.of(topic.topic_id)
     return TopicPlaces(
         topic.name,
         str(topic.topic_id),
         topic.replication_factor,
         topic.settings.min_insync_replicas,
-        [_place(metadata, index, state) for index, state in enumerate(states)],
+        [
+            _place(metadata, index, state, _sizes(by_node, topic, index))
+            for index, state in enumerate(states)
+        ],
     )
 
 
-def _place(metadata: Metadata, index: int, state: PartitionState) -> PartitionPlace:
+def _sizes(by_node: SizesByNode, topic: Topic, index: int) -> dict[str, int]:
+    found = {node: sizes.get(topic.name, {}).get(index) for node, sizes in by_node.items()}
+    return {str(node): size for node, size in sorted(found.items()) if size is not None}
+
+
+def _place(
+    metadata: Metadata, index: int, state: PartitionState, sizes: dict[str, int] | None = None
+) -> PartitionPlace:
     return PartitionPlace(
         partition=index,
         leader=None if state.leader == NO_LEADER else state.leader,
@@ -147,6 +160,7 @@ def _place(metadata: Metadata, index: int, state: PartitionState) -> PartitionPl
         offline=list(offline_replicas(state, metadata.nodes)),
         adding=list(state.adding),
         removing=list(state.removing),
+        sizes=sizes or {},
     )
 
 

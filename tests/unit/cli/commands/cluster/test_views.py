@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.commands.cluster.cluster_answers import NODE, health
+from tests.unit.cli.commands.cluster.cluster_answers import NODE, TOPIC, health
 from tests.unit.cli.invocation import run
 
 
@@ -39,3 +39,11 @@ def test_tables_for_people_and_json_for_programs(answers: Any, command: str, tex
     shown = run("--output", "table", "cluster", command, code=0).stdout
     assert all(text in shown for text in texts), shown
     assert json.loads(run("cluster", command, code=0).stdout)
+
+
+def test_sizes_are_shown_by_node(answers: Any):
+    place = {**TOPIC["partitions"][0], "sizes": {"1": 1000, "3": 7}}  # type: ignore[index]
+    answers["/cluster/topics"] = {"topics": [{**TOPIC, "partitions": [place]}]}
+    shown = run("-o", "table", "cluster", "topics", "--sizes", code=0).stdout
+    assert "NODE 3" in shown
+    assert "1000" in shown
