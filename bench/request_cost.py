@@ -1,11 +1,12 @@
 """What one small request costs the server, by kind, over one connection that stays open.
 
-    python -m bench.request_cost [--instructions] [GOQUEUE ...]
+    python -m bench.request_cost [--instructions] [--only TEXT] [GOQUEUE ...]
 
 Each GOQUEUE is the `goqueue` command of a build; without one it is the installed one.  The builds
 take turns, and every kind shows its least CPU time a request, since other work on the machine can
 only add to it.  `--instructions` runs the servers under valgrind and counts instructions of the
-process instead: fifty times slower, and the same again to a few percent on a busy machine.  Its
+process instead: fifty times slower, and the same again to a few percent on a busy machine; what the
+server does by the clock counts too, so take few requests at a time and many repeats there.  Its
 data is best on a memory disk (`TMPDIR=/dev/shm`), so that no time is spent in waiting for a device.
 """
 
@@ -37,6 +38,7 @@ from goqueue.wire.messages import build, duration
 
 TOPIC = "requests"
 QUEUE = "queued"
+TRANSACTED = "transacted"
 BATCH = 1_000
 READY_SECONDS_MAX = 300.0
 FRAME = struct.Struct(">ihhi")  # length, api key, version, correlation id
@@ -50,6 +52,7 @@ class Options(msgspec.Struct, frozen=True):
     requests: int
     repeats: int
     instructions: bool
+    only: str  # kinds whose names have this text
 
 
 class Server:
@@ -71,10 +74,21 @@ class Server:
             self._process.demand_alive()
             assert time.monotonic() < deadline, self._process.tail()
             time.sleep(0.01)
-        self.http = Link(line[2])
-        self.kafka = KafkaLink(line[1])
+        self._addresses = line[1], line[2]
+        self._connect()
         if instructions:
             self._control("--instr=on")
+
+    def _connect(self) -> None:
+        kafka, http = self._addresses
+        self.http = Link(http)
+        self.kafka = KafkaLink(kafka)
+
+    def reconnect(self) -> None:
+        """The server closes connections that were idle while the others were measured."""
+        self.http.close()
+        self.kafka.close()
+        self._connect()
 
     def used(self) -> float:
         """Microseconds of CPU, or thousands of instructions, since the start."""
@@ -118,7 +132,7 @@ class KafkaLink:
 
 def prepare(server: Server) -> None:
     held = {"max_in_flight_consumer": 1_000_000, "max_in_flight_group": 1_000_000}
-    for name in (TOPIC, QUEUE):
+    for name in (TOPIC, QUEUE, TRANSACTED):
         server.http.send("POST", "/topics", {"name": name, "num_partitions": 1})
     server.http.send("PUT", "/groups/bench/queue", held)
     publish(server, TOPIC, 1)
@@ -136,6 +150,17 @@ def work_off(server: Server, count: int) -> None:
     assert len(receipts) == count, f"{len(receipts)} of {count} messages"
     body = {"receipt_handle": receipts[0]} if count == 1 else {"receipt_handles": receipts}
     server.http.send("POST", "/messages/ack", body)
+
+
+def transact(server: Server) -> None:
+    """A new producer each time: whoever had the name before has ended its transaction."""
+    named = {"transactional_id": "bench"}
+    found = msgspec.json.decode(server.http.send("POST", "/producers/init", named))
+    who = {**named, "producer_id": found["producer_id"], "epoch": found["epoch"]}
+    server.http.send("POST", "/transactions/begin", who)
+    message = {"topic": TRANSACTED, "value": "x" * 100, "partition": 0}
+    server.http.send("POST", "/transactions/publish", {**who, **message})
+    server.http.send("POST", "/transactions/commit", who)
 
 
 def turns(server: Server) -> dict[str, Turn]:
@@ -160,6 +185,7 @@ def turns(server: Server) -> dict[str, Turn]:
         ),
         "receive and ack one": lambda: work_off(server, 1),
         f"receive and ack {BATCH:,}": lambda: work_off(server, BATCH),
+        "transaction of one message": lambda: transact(server),
     }
     return {**http, **{name: partial(server.kafka.send, sent) for name, sent in frames.items()}}
 
@@ -182,7 +208,7 @@ def measure(servers: list[Server], options: Options) -> list[dict[str, float]]:
     """For each server, what each kind of request costs at the least."""
     found: list[dict[str, float]] = [{} for _ in servers]
     for _ in range(options.repeats):
-        for name in turns(servers[0]):
+        for name in (each for each in turns(servers[0]) if options.only in each):
             for server, costs in zip(servers, found, strict=True):
                 cost = _cost(server, name, options.requests)
                 costs[name] = min(cost, costs.get(name, cost))
@@ -190,6 +216,7 @@ def measure(servers: list[Server], options: Options) -> list[dict[str, float]]:
 
 
 def _cost(server: Server, name: str, count: int) -> float:
+    server.reconnect()
     turn = turns(server)[name]
     if str(BATCH) in name.replace(",", ""):
         count = max(1, count // 25)
@@ -228,8 +255,9 @@ def main() -> None:
     parser.add_argument("--instructions", action="store_true", help="count them, with valgrind")
     parser.add_argument("--requests", type=int, default=50, help="of each kind, at a time")
     parser.add_argument("--repeats", type=int, default=40)
+    parser.add_argument("--only", default="", metavar="TEXT", help="kinds with this in their names")
     found = parser.parse_args()
-    options = Options(found.requests, found.repeats, found.instructions)
+    options = Options(found.requests, found.repeats, found.instructions, found.only)
     with running(found.goqueue, options) as servers:
         results = measure(servers, options)
     print("thousands of instructions a turn" if options.instructions else "CPU microseconds a turn")
