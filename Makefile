@@ -26,7 +26,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run demo test check check-format check-lint check-types check-imports check-rules \
+.PHONY: help run demo test check check-static check-format check-lint check-types check-imports check-rules \
 	docs format generate bench sim sim-cluster soak chaos-cluster spark-chaos etcd strangers clean FORCE
 
 help: ## list the targets
@@ -49,9 +49,12 @@ demo: $(VENV)/spark $(VENV)/installed ## a data pipeline on Spark, killed and co
 # Who runs what is in tests/division.py.
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-# Only the hot modules run in two ways: interpreted, their own tests and those of their callers do.
-INTERPRETED_TESTS := $(wildcard tests/unit/model tests/unit/broker tests/unit/spark/columns \
-	tests/unit/log/test_compaction.py)
+# Only the hot modules run in two ways: interpreted, their own tests do, and those of the modules that
+# call them.  What is built on those is the same code in both runs.
+INTERPRETED_TESTS := $(wildcard tests/unit/model tests/unit/spark/columns \
+	tests/unit/log/test_compaction.py tests/unit/queue/test_dead_letter.py \
+	tests/unit/broker/messages tests/unit/broker/storage/test_batch_validation.py \
+	tests/unit/broker/queues/test_partition_reader.py tests/unit/broker/dlq/test_browse.py)
 
 # The summary of the fuller run comes last.
 test: $(VENV)/dev $(VENV)/installed ## run the tests: the hot modules' interpreted, then all compiled
@@ -61,7 +64,9 @@ test: $(VENV)/dev $(VENV)/installed ## run the tests: the hot modules' interpret
 	@echo "==> tests 2/2, compiled (as installed): $(wildcard tests/*/)"
 	@$(COMPILED) $(PYTEST) $(PARALLEL) tests $(ARGS)
 
-check: check-format check-lint check-types check-imports check-rules ## format, lint, types, imports, rules (make -k check: all of them)
+check: check-static check-rules ## format, lint, types, imports, rules (make -k check: all of them)
+
+check-static: check-format check-lint check-types check-imports # all that runs no test
 
 check-format: $(VENV)/dev
 	@echo "==> format"
@@ -175,7 +180,7 @@ $(VENV)/runtime: pyproject.toml | $(BIN)/python
 $(VENV)/dev: pyproject.toml $(VENV)/runtime
 	@echo "==> installing what tests and checks need (the first time may take a minute)"
 	@$(REQUIREMENTS) dev > $@.txt
-	@$(INSTALL) -r $(VENV)/runtime.txt -r $@.txt
+	@$(INSTALL) --no-compile -r $(VENV)/runtime.txt -r $@.txt # most of it is never imported
 	@touch $@
 
 $(VENV)/spark: pyproject.toml $(VENV)/runtime

@@ -23,7 +23,7 @@ FOLDER_MARKERS = ("chaos", "conformance", "sim", "spark")
 # the summary names it (RERUN): mend it.  All others are deterministic, or say their seed.
 REAL_PROCESSES = ("chaos", "conformance", "spark")
 
-SIM_SEEDS_DEFAULT = 20
+SIM_SEEDS_DEFAULT = 10  # a slice: `make sim` tries a thousand
 POLL_S = 0.02
 
 # Simulated or shared machines are slow at odd moments: no example fails for its time alone.
