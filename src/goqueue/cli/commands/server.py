@@ -87,7 +87,7 @@ class ServerFlags(msgspec.Struct, frozen=True):
     seeds: Annotated[
         str | None,
         option(
-            "Join the cluster whose nodes listen there for others (their --cluster-listen).",
+            "Join a cluster: the addresses of some of its nodes (their --cluster-listen).",
             metavar="HOST:PORT,…",
         ),
     ] = None
@@ -124,8 +124,8 @@ def server(
     nodes: Annotated[
         int | None,
         option(
-            "Run so many nodes on this machine, as one cluster: their data in DATA_DIR/1, 2…, their"
-            " ports one after the other.",
+            "Run this many nodes on this machine, as one cluster, with their data in DATA_DIR/1, 2…"
+            " and consecutive ports.",
             min=1,
             max=NODES_MAX,
         ),
@@ -140,7 +140,7 @@ def server(
         bool, option("Show all settings with their sources, and exit.")
     ] = False,
 ) -> None:
-    """Run a broker, or with --nodes several.
+    """Run a broker, or with --nodes a cluster of several.
 
     Flags override environment variables (`GOQUEUE_KAFKA_LISTEN`), which override the TOML file.
     `--print-config` shows the result.
