@@ -153,14 +153,14 @@ def _addresses(
     config: Config, kafka: KafkaListener, http: HttpListener, cluster: ClusterListener | None
 ) -> dict[str, Address]:
     """As clients and other nodes are told to connect, by listener."""
-    found = {"kafka": _advertised(config.kafka.advertised, kafka.address)}
-    found["http"] = _advertised(config.http.advertised, http.address)
+    found = {"kafka": _choose_address(config.kafka.advertised, kafka.address)}
+    found["http"] = _choose_address(config.http.advertised, http.address)
     if cluster is not None:
-        found["cluster"] = _advertised(config.cluster.advertised, cluster.address)
+        found["cluster"] = _choose_address(config.cluster.advertised, cluster.address)
     return found
 
 
-def _advertised(advertised: str, listened_on: Address) -> Address:
+def _choose_address(advertised: str, listened_on: Address) -> Address:
     return parse_address(advertised) if advertised else listened_on
 
 

@@ -95,7 +95,7 @@ class ClusterNode:
             quota=self.received_quota,
         )
         self.roles = Roles(self.node_id, broker.partitions, self.replicas)
-        self.isr = IsrKeeper(environment.clock, self, self._led, self._ineligible)
+        self.isr = IsrKeeper(environment.clock, self, self._list_led, self._ineligible)
         self._resignations = Resignations(environment.clock, self._alter, self._epoch_of)
         broker.partitions.on_unfit = self._resignations.note
 
@@ -294,7 +294,7 @@ class ClusterNode:
         if bundle is not None:
             self.isr.look_soon(bundle)
 
-    def _led(self) -> Sequence[Bundle]:
+    def _list_led(self) -> Sequence[Bundle]:
         return [
             bundle
             for bundle in self._broker.partitions.bundles()

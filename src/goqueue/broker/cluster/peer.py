@@ -155,7 +155,7 @@ class Peer:
             self._delay_seconds = min(
                 max(2 * self._delay_seconds, FIRST_DELAY_SECONDS), DELAY_SECONDS_MAX
             )
-            self._connection = await self._greeted(self._next_address())
+            self._connection = await self._greet(self._next_address())
             self._delay_seconds, self._refused = 0.0, False
             return self._connection
 
@@ -170,7 +170,7 @@ class Peer:
         except InvalidSetting as error:
             raise NodeUnreachable(str(error)) from error
 
-    async def _greeted(self, address: Address) -> NodeConnection:
+    async def _greet(self, address: Address) -> NodeConnection:
         connection = NodeConnection(
             str(address), self._answer_bytes_max, lambda: self._on_reached(False)
         )

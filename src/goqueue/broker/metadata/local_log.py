@@ -60,7 +60,7 @@ class LocalLog:
     async def lead(self, after: Term | None = None) -> Leadership:
         if after is not None and after != self._term:
             raise Fenced(f"term {self._term} has been taken")
-        snapshot = await self._stored()
+        snapshot = await self._load_snapshot()
         async with self._leading:
             term = self._term = await self._disk.in_background(self._take_term)
         end = await self.end()
@@ -119,14 +119,14 @@ class LocalLog:
         self._check_term(term)
         return (await self._snapshots.store(Offset(at), slices)).bytes
 
-    async def _stored(self) -> StoredSnapshot | None:
+    async def _load_snapshot(self) -> StoredSnapshot | None:
         """The newest; raises `CorruptData` when the log does not go on from it."""
         stored = await self._snapshots.newest()
         self._snapshots.check_continued(stored)
         return stored
 
     async def _newest_snapshot(self) -> Snapshot | None:
-        stored = await self._stored()
+        stored = await self._load_snapshot()
         if stored is None:
             return None
         values = [value async for some in self._snapshots.read(stored) for value in some]

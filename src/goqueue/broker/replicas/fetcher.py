@@ -196,7 +196,7 @@ class Fetcher:
     async def _prepare(self) -> None:
         """What a log has written and not synced is synced first: to ask is to acknowledge."""
         unsynced = [each for each in self._changed if each.needs_sync]
-        await _all(self._guarded(each, each.sync()) for each in unsynced)
+        await _all(self._try_replica(each, each.sync()) for each in unsynced)
 
     async def _wait_for_news(self) -> None:
         """Until there is a replica to ask for: a new one, or one whose pause is over."""
@@ -288,9 +288,9 @@ class Fetcher:
 
     async def _settle(self, replica: ReplicaLog, answer: FetchPartitionResponse) -> None:
         if replica.is_following:
-            await self._guarded(replica, replica.settle(answer))
+            await self._try_replica(replica, replica.settle(answer))
 
-    async def _guarded(self, replica: ReplicaLog, work: Coroutine[Any, Any, None]) -> None:
+    async def _try_replica(self, replica: ReplicaLog, work: Coroutine[Any, Any, None]) -> None:
         settled = self._settling[replica] = asyncio.get_running_loop().create_future()
         try:
             await work

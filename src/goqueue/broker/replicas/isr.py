@@ -133,10 +133,10 @@ class IsrKeeper:
         if not isinstance(role, Leader) or role.epoch != proposal.leader_epoch:
             return
         if granted.partition_epoch > role.partition_epoch:
-            partition.change_role(_granted(role, granted))
+            partition.change_role(_apply_grant(role, granted))
 
 
-def _granted(role: Leader, granted: Granted) -> Leader:
+def _apply_grant(role: Leader, granted: Granted) -> Leader:
     return msgspec.structs.replace(
         role,
         partition_epoch=granted.partition_epoch,

@@ -62,7 +62,7 @@ class PartitionJournal:
         self._partition.check_enough_replicas()
         now = self._clock.now()
         data, headers = bytearray(), []
-        for some in _batched(values):
+        for some in _cut_batches(values):
             position = len(data)
             data += batches.encode([Record(0, now, None, value) for value in some])
             headers.append(batches.header_at(data, position))
@@ -199,7 +199,7 @@ def _values_from(offset: Offset, data: Buffer, header: BatchHeader) -> Iterator[
             yield record.value
 
 
-def _batched(values: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+def _cut_batches(values: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
     if len(values) <= BATCH_RECORDS_MAX:
         return (values,)
     return _pieces(values)

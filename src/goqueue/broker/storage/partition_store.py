@@ -192,7 +192,7 @@ class Partitions:
             return done
         leading = asyncio.ensure_future(self._lead(topic, bundle, role.epoch))  # rule-ok: `close`
         self._leading[leading] = None
-        leading.add_done_callback(self._led)
+        leading.add_done_callback(self._note_led)
         return leading
 
     async def _lead(self, topic: Topic, bundle: Bundle, epoch: Epoch) -> None:
@@ -227,7 +227,7 @@ class Partitions:
                 own = msgspec.structs.replace(replica, topic_id=log_id(topic_id, each.kind))
                 await self._disk.in_background(functools.partial(each.log.begin_replica, own))
 
-    def _led(self, leading: asyncio.Future[None]) -> None:
+    def _note_led(self, leading: asyncio.Future[None]) -> None:
         del self._leading[leading]
         error = None if leading.cancelled() else leading.exception()
         if error is not None:

@@ -67,7 +67,7 @@ class SnapshotDirectory:
         try:
             for records in slices:
                 await self._disk.in_background(functools.partial(writer.add, records))
-            await self._committed_up_to(offset)
+            await self._wait_committed(offset)
             size = await self._disk.in_background(writer.finish)
         except GoQueueError:
             await self._disk.in_background(writer.give_up)
@@ -77,7 +77,7 @@ class SnapshotDirectory:
             await self._partition.remove_before(oldest)
         return StoredSnapshot(offset, size, is_file=True)
 
-    async def _committed_up_to(self, offset: Offset) -> None:
+    async def _wait_committed(self, offset: Offset) -> None:
         """A snapshot is never ahead of its log: neither of the disk, nor of what all agree on."""
         if offset > self._partition.log.high_watermark:
             await self._partition.committed(Offset(offset - 1))

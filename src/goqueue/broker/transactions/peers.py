@@ -222,12 +222,12 @@ class Admitted:
         admitted = self._by_partition.setdefault(partition, {})
         if len(admitted) >= ADMITTED_MAX:
             admitted.clear()
-        admitted[who.producer_id] = who.epoch, _ended_at(partition, who.producer_id)
+        admitted[who.producer_id] = who.epoch, _find_end(partition, who.producer_id)
 
     def holds(self, partition: Partition, producer_id: int, epoch: int) -> bool:
         """Whether no marker has come since; one with an epoch of its own raises that in the log."""
         admitted = self._by_partition.get(partition, {}).get(producer_id)
-        if admitted != (epoch, _ended_at(partition, producer_id)):
+        if admitted != (epoch, _find_end(partition, producer_id)):
             return False
         producer = partition.log.producers.find(producer_id)
         return producer is None or producer.epoch <= epoch
@@ -239,7 +239,7 @@ def _last_end(partition: Partition, producer_id: int) -> tuple[int, Timestamp] |
     return None if producer is None else (producer.epoch, producer.ended_at)
 
 
-def _ended_at(partition: Partition, producer_id: int) -> Timestamp:
+def _find_end(partition: Partition, producer_id: int) -> Timestamp:
     producer = partition.log.producers.find(producer_id)
     return UNDECIDED if producer is None else producer.ended_at
 

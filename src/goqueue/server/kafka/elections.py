@@ -32,9 +32,9 @@ async def handle_elect_leaders(
         return build(ElectLeadersResponse, error_code=ErrorCode.invalid_request)
     broker, results = context.broker, []
     is_told = request.topic_partitions is not None
-    async for topic, indexes in _asked_for(broker, request):
+    async for topic, indexes in _find_asked(broker, request):
         elected = [
-            await _elected(broker, topic, index, election_type) async for index in in_turns(indexes)
+            await _elect(broker, topic, index, election_type) async for index in in_turns(indexes)
         ]
         told = [each for each in elected if is_told or each.error_code != NOT_NEEDED]
         if told:
@@ -45,7 +45,7 @@ async def handle_elect_leaders(
 NOT_NEEDED: Final = kafka_code(ElectionNotNeeded(""))
 
 
-async def _asked_for(
+async def _find_asked(
     broker: Broker, request: ElectLeadersRequest
 ) -> AsyncIterator[tuple[str, list[int]]]:
     if request.topic_partitions is not None:
@@ -56,7 +56,7 @@ async def _asked_for(
         yield topic.name, list(range(topic.partitions))
 
 
-async def _elected(
+async def _elect(
     broker: Broker, topic: str, index: int, election_type: ElectionType
 ) -> PartitionResult:
     code, message = ErrorCode.none, None

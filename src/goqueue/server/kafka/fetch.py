@@ -106,12 +106,12 @@ def _response(found: FetchedPartition, leader: LeaderAndEpoch | None) -> FetchPa
         high_watermark=found.high_watermark,
         last_stable_offset=found.stable_offset,
         log_start_offset=found.start_offset,
-        aborted_transactions=None if aborted is None else list(map(_aborted, aborted)),
+        aborted_transactions=None if aborted is None else list(map(_describe_aborted, aborted)),
         preferred_read_replica=NO_REPLICA if found.read_replica is None else found.read_replica,
         records=found.records,
         diverging_epoch=DivergingEpoch(diverged.epoch, diverged.end_offset) if diverged else None,
     )
 
 
-def _aborted(transaction: AbortedRange) -> AbortedTransaction:
+def _describe_aborted(transaction: AbortedRange) -> AbortedTransaction:
     return AbortedTransaction(transaction.producer_id, transaction.first_offset)

@@ -71,7 +71,7 @@ async def handle_alter_partition_reassignments(
     responses = []
     async for topic in in_turns(request.topics):
         partitions = [
-            await _reassigned(context.broker, topic.name, asked)
+            await _reassign(context.broker, topic.name, asked)
             async for asked in in_turns(topic.partitions)
         ]
         responses.append(
@@ -85,7 +85,7 @@ async def handle_alter_partition_reassignments(
     )
 
 
-async def _reassigned(
+async def _reassign(
     broker: Broker, topic: str, asked: ReassignablePartition
 ) -> ReassignablePartitionResponse:
     """Without replicas, a move shall be cancelled."""

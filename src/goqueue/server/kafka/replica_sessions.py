@@ -305,7 +305,7 @@ class ReplicaSession:
             check_epoch(partition, wanted.current_leader_epoch)
             return await self._read_log(entry, partition, budget, is_first=is_first)
         except GoQueueError as error:
-            return _refused(wanted, partition, error)
+            return _refuse(wanted, partition, error)
 
     async def _read_log(
         self, entry: "_Entry", partition: Partition, budget: int, *, is_first: bool
@@ -430,7 +430,7 @@ def _result(
     )
 
 
-def _refused(
+def _refuse(
     wanted: FetchPartition, partition: Partition | None, error: GoQueueError
 ) -> FetchPartitionResponse:
     return FetchPartitionResponse(

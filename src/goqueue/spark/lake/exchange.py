@@ -17,7 +17,7 @@ def exchange(first: Path, second: Path) -> None:
 
     Where the system has no call for it, there is a moment in which `first` does not exist.
     """
-    if not _exchanged_at_once(first, second):
+    if not _exchange_at_once(first, second):
         aside = second.with_name(second.name + ".aside")
         if first.exists():  # else a crash has stopped just here before
             os.rename(first, aside)
@@ -26,7 +26,7 @@ def exchange(first: Path, second: Path) -> None:
             os.rename(aside, second)
 
 
-def _exchanged_at_once(first: Path, second: Path) -> bool:
+def _exchange_at_once(first: Path, second: Path) -> bool:
     if sys.platform != "linux":
         return False
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

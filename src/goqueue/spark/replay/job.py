@@ -51,7 +51,7 @@ def replay(session: "SparkSession", options: ReplayOptions, say: Say = lambda _:
     source = _source(session, options)
     source.rows(NOTHING)  # Spark looks at the SQL now, before anything is written down
     file = PlanFile(options.state, name)
-    plan = file.found_or_made(_describe(options), lambda: _plan(source, options))
+    plan = file.find_or_make(_describe(options), lambda: _plan(source, options))
     if plan.finished:
         return Replayed(name, 0, 0, was_finished=True)
     with KafkaClient(options.bootstrap) as client:

@@ -38,7 +38,7 @@ class PlanFile:
     def __init__(self, folder: str | Path, name: str) -> None:
         self._path = Path(folder) / f"{name}.json"
 
-    def found_or_made(self, asked: Mapping[str, str], make: Callable[[], Plan]) -> Plan:
+    def find_or_make(self, asked: Mapping[str, str], make: Callable[[], Plan]) -> Plan:
         """The plan as it was first made."""
         plan = self._read()
         if plan is None:

@@ -143,7 +143,9 @@ def _lags(
             if partitions:
                 behind = [each for each in partitions if each.lag > 0]
                 oldest = [
-                    _published_at(client, topic, each.partition, each.committed or each.earliest)
+                    _find_publish_time(
+                        client, topic, each.partition, each.committed or each.earliest
+                    )
                     for each in behind
                 ]
                 waits = [now.timestamp() * 1000 - at for at in oldest if at is not None]
@@ -161,7 +163,7 @@ def _lags(
     return found
 
 
-def _published_at(client: Client, topic: str, partition: int, offset: int) -> int | None:
+def _find_publish_time(client: Client, topic: str, partition: int, offset: int) -> int | None:
     messages = client.fetch(topic, partition, offset=offset, limit=1).messages
     return messages[0].timestamp if messages else None
 

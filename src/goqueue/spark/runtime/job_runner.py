@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from goqueue.client.errors import ClientError
 from goqueue.spark import session
 from goqueue.spark.runtime.causes import JobFailed, cause_of, errors_of_spark
-from goqueue.spark.runtime.noise import kept_on_failure, quiet
+from goqueue.spark.runtime.noise import keep_on_failure, quiet
 from goqueue.spark.runtime.progress import Progress
 from goqueue.spark.runtime.query import Query
 from goqueue.spark.runtime.stop import Stop, stop_on_signals
@@ -120,7 +120,7 @@ def runner(
     """A runner with a session of its own, which ends with it."""
     for each in TALKATIVE:
         logging.getLogger(each).setLevel(logging.CRITICAL + 1)
-    with stop_on_signals() as stop, kept_on_failure() as log, causes_only(log):
+    with stop_on_signals() as stop, keep_on_failure() as log, causes_only(log):
         with quiet(log):
             spark = session(master=master, app_name=app_name, settings=settings or {})
         stop.listen()

@@ -3,7 +3,7 @@
 They inherit our standard error when the JVM starts: warnings about incubators, and for every
 failed task the traces that `causes` shortens to a sentence.  Started inside `quiet`, they write to
 a file instead, which is there for whoever wants it all when a job has failed.  Started inside
-`sifted`, as by programs of one's own, they are heard but for what never means anything.
+`sift_output`, as by programs of one's own, they are heard but for what never means anything.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def quiet(log: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def kept_on_failure() -> Iterator[Path]:
+def keep_on_failure() -> Iterator[Path]:
     """A file that stays only when the job inside fails."""
     handle, name = tempfile.mkstemp(prefix="goqueue-spark-", suffix=".log")
     os.close(handle)
@@ -61,7 +61,7 @@ def kept_on_failure() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def sifted() -> Iterator[None]:
+def sift_output() -> Iterator[None]:
     """What processes started inside write to standard error reaches ours through a `Sieve`."""
     sys.stderr.flush()
     ours = os.dup(STDERR)

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from goqueue.spark.runtime.java import find_java, startable
 from goqueue.spark.runtime.listener import OffsetPublisher
-from goqueue.spark.runtime.noise import sifted
+from goqueue.spark.runtime.noise import sift_output
 from goqueue.spark.runtime.quickstart import QuickStart, cache, quick_start
 from goqueue.spark.source.options import CORES_VARIABLE, PUSHDOWN_VARIABLE
 from goqueue.spark.source.source import GoQueueDataSource
@@ -145,7 +145,7 @@ def _launch_environment(master: str | None) -> Iterator[QuickStart | None]:
         inherited["SPARK_HOME"] = str(quick.home)
     os.environ.update(inherited)
     try:
-        with sifted():
+        with sift_output():
             yield quick
     finally:
         for name in inherited:

@@ -6,7 +6,7 @@ from functools import partial
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.spark.source.admission import record_bytes
 from goqueue.spark.source.filters import Bounds
-from goqueue.spark.source.loss import deleted_before_read
+from goqueue.spark.source.loss import describe_deleted
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.plan import OffsetRange, Sizing, Task, plan
 from goqueue.spark.source.positions import AtOffsets, ListOffsets, Places, PositionUnknown, resolve
@@ -55,7 +55,7 @@ def _checked_starts(starts: Places, list_offsets: ListOffsets, fail_on_data_loss
     earliest = list_offsets(dict.fromkeys(starts, EARLIEST))
     for where, start in starts.items():
         if start < earliest[where].offset and fail_on_data_loss:
-            raise deleted_before_read(where, wanted=start, earliest=earliest[where].offset)
+            raise describe_deleted(where, wanted=start, earliest=earliest[where].offset)
     return {where: max(start, earliest[where].offset) for where, start in starts.items()}
 
 

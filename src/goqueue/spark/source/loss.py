@@ -13,7 +13,7 @@ class DataLost(ClientError):
     """Records that a query still wants are gone; `failOnDataLoss` decides whether it ends."""
 
 
-def deleted_before_read(where: TopicPartition, *, wanted: int, earliest: int) -> DataLost:
+def describe_deleted(where: TopicPartition, *, wanted: int, earliest: int) -> DataLost:
     return DataLost(
         f"partition {where.partition} of topic {where.topic!r}: offset {wanted} is wanted and"
         f" {earliest} is the earliest there is, so {earliest - wanted} offsets were deleted before"

@@ -13,7 +13,7 @@ from goqueue.client.kafka import (
 )
 from goqueue.spark.columns import Decoded, Decoder, decode_batches, engines
 from goqueue.spark.runtime.garbage import freeze_gc
-from goqueue.spark.source.loss import deleted_before_read, log_went_back
+from goqueue.spark.source.loss import describe_deleted, log_went_back
 from goqueue.spark.source.plan import OffsetRange, Task
 from goqueue.spark.source.read_plan import ReadPlan, connect
 
@@ -121,7 +121,7 @@ class _RangeReader:
         earliest = self._client.list_offsets({where: EARLIEST})[where].offset
         latest = self._client.list_offsets({where: LATEST}, read_committed=False)[where].offset
         if wanted < earliest:
-            lost = deleted_before_read(where, wanted=wanted, earliest=earliest)
+            lost = describe_deleted(where, wanted=wanted, earliest=earliest)
             self._offset = earliest
         elif wanted > latest:
             lost = log_went_back(where, wanted=wanted, latest=latest)

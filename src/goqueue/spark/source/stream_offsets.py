@@ -18,7 +18,7 @@ from goqueue.spark.source.batches import sizing_of
 from goqueue.spark.source.group_offsets import GroupOffsets
 from goqueue.spark.source.loss import (
     DataLost,
-    deleted_before_read,
+    describe_deleted,
     log_went_back,
     partition_gone,
     topic_made_again,
@@ -176,7 +176,7 @@ class StreamOffsets:
         if first > end[where]:  # the topic was made again, and that is allowed: read it as it is
             first = earliest
         if first < earliest:
-            self._report_loss(deleted_before_read(where, wanted=first, earliest=earliest))
+            self._report_loss(describe_deleted(where, wanted=first, earliest=earliest))
         return OffsetRange(*where, min(max(first, earliest), end[where]), end[where])
 
     def _earliest(self, partitions: list[TopicPartition]) -> Places:

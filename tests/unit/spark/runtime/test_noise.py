@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.spark.runtime.causes import JobFailed
-from goqueue.spark.runtime.noise import Sieve, kept_on_failure, quiet, sifted
+from goqueue.spark.runtime.noise import Sieve, keep_on_failure, quiet, sift_output
 
 SHOUT = [sys.executable, "-c", "import sys; sys.stderr.write('noise')"]
 
@@ -24,13 +24,13 @@ def test_processes_started_inside_write_to_the_file(
 
 
 def test_the_file_stays_only_for_a_job_that_failed():
-    with kept_on_failure() as log:
+    with keep_on_failure() as log:
         assert log.exists()
     assert not log.exists()
-    with pytest.raises(ValueError), kept_on_failure() as log:
+    with pytest.raises(ValueError), keep_on_failure() as log:
         raise ValueError
     assert not log.exists()
-    with pytest.raises(JobFailed), kept_on_failure() as log:
+    with pytest.raises(JobFailed), keep_on_failure() as log:
         raise JobFailed
     assert log.exists()
     log.unlink()
@@ -69,7 +69,7 @@ def test_processes_started_inside_are_heard_through_the_sieve(
     capfd: pytest.CaptureFixture[str], eventually
 ):
     shout = "import sys; sys.stderr.write('WARNING: Using incubator modules: x\\nheard\\n')"
-    with sifted():
+    with sift_output():
         subprocess.run([sys.executable, "-c", shout], check=True)
     heard = ""
 
