@@ -220,3 +220,40 @@ def test_a_transaction_over_all_leaders_is_written_and_acked_at_any_node(
 def read_values(nodes: HttpNodes, topic: str) -> set[str]:
     page = nodes.get(2, f"/topics/{topic}/messages", limit=100)
     return {each["value"] for each in page["messages"]}
+
+
+def test_dead_letters_of_all_leaders_are_one_list_at_any_node(nodes: HttpNodes, topic: str):
+    for partition in range(3):
+        nodes.publish(1, topic, f"{partition}-a", f"{partition}-b", partition=partition)
+    handles: list[str] = []
+    while len(handles) < 6:
+        handles += [each["receipt_handle"] for each in nodes.receive(2, topic, "graves", wait="5s")]
+    nodes.post(3, "/messages/reject", receipt_handles=handles, reason="bad")
+    path = f"/topics/{topic}/dlq"
+    while nodes.get(1, path)["count"] < 6:
+        nodes.get(1, "/cluster/health")  # a round trip later
+    answers = [nodes.get(number, path, reasons=True) for number in (1, 2, 3)]
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["reasons"] == {"rejected": 6}
+    assert "missing" not in answers[0]
+    page = nodes.get(2, path, limit=4)
+    rest = nodes.get(3, path, after=page["next_after"])
+    assert len(page["messages"]) + len(rest["messages"]) == 6
+    for each in answers[0]["messages"]:
+        assert nodes.get(2, f"{path}/{each['partition']}/{each['offset']}") == each
+    assert nodes.post(2, f"{path}/redrive", dry_run=True)["moved"] == 6
+    assert nodes.post(3, f"{path}/redrive", limit=4)["moved"] == 4
+    started = nodes.ask(1, "POST", f"{path}/redrive", background=True, limit=1)
+    assert started.status_code == 202, started.text
+    progress = f"{path}/redrives/{started.json()['id']}"
+    while nodes.get(3, progress)["state"] == "running":
+        nodes.get(1, "/cluster/health")
+    assert nodes.get(2, progress)["moved"] == 1
+    reply = nodes.ask(2, "DELETE", path)
+    assert reply.json()["purged"] == 1, reply.text
+    taken = [nodes.get(number, f"{path}/taken") for number in (1, 2, 3)]
+    assert taken[0] == taken[1] == taken[2]
+    again: list[str] = []
+    while len(again) < 5:
+        again += [each["value"] for each in nodes.receive(1, topic, "graves", wait="5s")]
+    assert len(set(again)) == 5

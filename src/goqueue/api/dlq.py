@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from goqueue.api.errors import MissingPartition
 from goqueue.api.groups import Name, OffsetNumber, PartitionNumber
 from goqueue.api.messages import INT32_MAX, Encoding, HeaderBody
 from goqueue.api.parsing import INT64_MAX, TIME_PATTERN
@@ -61,6 +62,8 @@ class DeadLettersBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """There may be more: give this as `after` to go on."""
     reasons: dict[str, int] | None = None
     """With `reasons`: how many of each, among the first 10000 that were asked for."""
+    missing: list[MissingPartition] = []
+    """Partitions of the dead letters that are not in the answer; absent when all are."""
 
 
 class TakenPartition(msgspec.Struct, frozen=True):
@@ -71,10 +74,12 @@ class TakenPartition(msgspec.Struct, frozen=True):
     """And these above it: first and last offset."""
 
 
-class TakenBody(msgspec.Struct, frozen=True):
+class TakenBody(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: str
     dlq_topic: str
     partitions: list[TakenPartition]
+    missing: list[MissingPartition] = []
+    """Partitions that are not in the answer; absent when all are."""
 
 
 class DeadLetterSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -13,5 +13,14 @@ class Problem(msgspec.Struct, frozen=True):
     details: dict[str, Any] = {}
 
 
+class MissingPartition(msgspec.Struct, frozen=True):
+    """A partition that is not in the answer, since its leader did not give its part."""
+
+    topic: str
+    partition: int
+    code: str
+    message: str
+
+
 class ErrorBody(msgspec.Struct, frozen=True):
     error: Problem

@@ -42,6 +42,7 @@ class BrokerServices(Protocol):
         partitions: int | None = None,
         settings: Mapping[str, str] | None = None,
         may_look_alike: bool = False,
+        replication_factor: int | None = None,
     ) -> Topic: ...
 
     async def add_partitions(self, name: str, count: int) -> Topic: ...

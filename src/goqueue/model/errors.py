@@ -5,6 +5,7 @@ Every listener has one table from these classes to its own codes, and a test tha
 A message says what was wrong, with numbers, and what to do about it.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -190,6 +191,21 @@ class NodeUnreachable(GoQueueError):
 
     code = "node_unreachable"
     retriable = True
+
+
+class PartitionsMissing(GoQueueError):
+    """Done for some partitions; `missing` says which refused, and why.  It may be repeated."""
+
+    code = "partitions_missing"
+    retriable = True
+
+    def __init__(
+        self, text: str, missing: Mapping[int, GoQueueError] | None = None, done: int = 0
+    ) -> None:
+        self.missing = dict(missing or {})
+        self.done = done
+        reasons = "; ".join(f"partition {index}: {why}" for index, why in self.missing.items())
+        super().__init__(f"{text}: {reasons}" if reasons else text)
 
 
 class NotLeader(GoQueueError):

@@ -72,7 +72,7 @@ class QueueMetrics:
         dead_letters = self._broker.queues.dead_letters
         topics = [topic.name for topic in self._broker.topics()]
         sources = [name for name in topics if self._broker.has_topic(dead_letter_topic(name))]
-        return {name: await dead_letters.count(name) for name in sources[:TOPICS_SHOWN_MAX]}
+        return {name: await dead_letters.count_here(name) for name in sources[:TOPICS_SHOWN_MAX]}
 
     @contextlib.contextmanager
     def receiving(self) -> Iterator[None]:

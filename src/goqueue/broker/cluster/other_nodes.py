@@ -83,6 +83,11 @@ class OtherNodes:
         found = {state.leader for topic in topics for state in partitions.of(topic.topic_id)}
         return sorted(found - {NO_LEADER})
 
+    def replication_factor(self, topic: Topic) -> int:
+        """How many replicas its partitions are to have, as the first one's says."""
+        state = self._metadata().partition(topic.topic_id, 0)
+        return len(state.replicas) - len(state.removing)
+
     def coordinator(self, group_id: GroupId) -> NodeId | None:
         """The other node that coordinates the group; None: this one does."""
         found = self._coordinator_of(group_id)

@@ -4,9 +4,11 @@
                                       ^
                                       └── after a crash: is the batch there already?
 
-Each move is one batch, with a producer id and epoch that no other batch has.  So after a crash the
-headers after the target's end at the time of the decision tell whether the batch was written.  The
-messages themselves are not changed.  One task does all moves: the caller may go away meanwhile.
+Each move is one batch, with a producer id and epoch that no other batch has.  So after a crash, or
+when the target's leader did not answer, the headers after the target's end at the time of the
+decision tell whether the batch was written (`move_target`).  The messages themselves are not
+changed.  The leader of the dead letters does all moves, in one task: the caller may go away, and
+whoever leads them next goes on.
 """
 
 import asyncio
@@ -16,22 +18,32 @@ from typing import Final
 import msgspec
 import structlog
 
+from goqueue.broker.dlq.move_target import MoveTarget, move_target
 from goqueue.broker.machine_host import Committed
 from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
-from goqueue.broker.storage.partition import Partition
-from goqueue.model import batch as batches
-from goqueue.model.errors import GoQueueError, ShuttingDown, TopicNotFound
-from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, TopicId, TopicName, TopicPartition
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidProducerEpoch,
+    LeadershipLost,
+    ShuttingDown,
+    TimedOut,
+    TopicNotFound,
+    Uncertain,
+)
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, TopicId, TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.queue import Move
 from goqueue.queue.dead_letter import encode_batch, original
 from goqueue.queue.ranges import Ranges, each_offset, ranges_of
 
 RETRY_SECONDS: Final = 1.0
-SCAN_BYTES: Final = 1024 * 1024
+# The batch may be in the target, now or later: nobody said so.
+MAYBE_WRITTEN: Final = (Uncertain, LeadershipLost, TimedOut)
+# It is not, and never will be.
+NEVER_WRITTEN: Final = (TopicNotFound, InvalidProducerEpoch)
 
 _log = structlog.get_logger("goqueue.queues")
 
@@ -40,7 +52,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """Some dead letters of one partition, which fit into one batch of the target."""
 
     messages: dict[int, Record]  # by the offset of the dead letter, ascending; as they were
-    target: Partition
+    target: MoveTarget
 
 
 class Job:
@@ -57,11 +69,20 @@ class Job:
         self.topic_id = topic_id  # of the dead letters
         self.messages = messages  # None: after a restart they are read again
         self.waiting = list(moves)
+        # Those that may have been written: after a crash, or when it was not told.
+        self.uncertain = set(moves if messages is None else ())
         self.written: list[tuple[Move, Committed]] = []
         self.kept: list[Move] = []
         self.refusal: GoQueueError | None = None
         self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.done.add_done_callback(_mark_retrieved)
+
+    def forget_others(self, moves: Iterable[Move]) -> None:
+        """Those that are under way are given; another leader may have ended some of this job's."""
+        known = {(move.producer_id, move.producer_epoch) for move in moves}
+        self.waiting = [
+            move for move in self.waiting if (move.producer_id, move.producer_epoch) in known
+        ]
 
     def end(self, error: GoQueueError | None = None) -> None:
         if self.done.done():
@@ -114,7 +135,6 @@ class Redriver:
     async def _plan_move(self, wanted: Wanted) -> Move:
         producer_id, epoch = await self._next_producer()
         target = wanted.target
-        assert target.topic_id is not None, "nobody moves anything to the broker's own topics"
         return Move(
             ranges_of(wanted.messages),
             TopicName(target.topic),
@@ -122,7 +142,7 @@ class Redriver:
             target.index,
             producer_id,
             epoch,
-            target.log.end_offset,
+            await target.find_end(),
         )
 
     async def _next_producer(self) -> tuple[int, int]:
@@ -170,20 +190,37 @@ class Redriver:
             raise refusal
         if ledger is not None:
             await ledger.settled()  # nothing is moved that a crash leaves where it was
+            job.forget_others(ledger.ahead.dead_letters.moves)
         while job.waiting:
             move = job.waiting[0]
             try:
                 job.written.append((move, await self._write(job, move)))
             except ShuttingDown:
                 raise
-            except GoQueueError as error:  # and nothing was written
+            except GoQueueError as error:
+                if isinstance(error, MAYBE_WRITTEN):
+                    job.uncertain.add(move)
+                if move in job.uncertain and not isinstance(error, NEVER_WRITTEN):
+                    raise  # it is looked for before it is written again
                 job.kept.append(move)
                 job.refusal = job.refusal or error
             job.waiting.pop(0)
-        for _, committed in job.written:
-            if committed is not None:
-                await asyncio.shield(committed)
+        await self._wait_written(job)
         await self._note(job)
+
+    async def _wait_written(self, job: Job) -> None:
+        """Return when all of it is durable; what is not known to be is looked for next time."""
+        for place, (move, committed) in enumerate(job.written):
+            if committed is None:
+                continue
+            try:
+                await asyncio.shield(committed)
+            except GoQueueError:
+                job.waiting = [move for move, _ in job.written[place:]]
+                job.uncertain.update(job.waiting)
+                del job.written[place:]
+                raise
+            job.written[place] = move, None
 
     async def _note(self, job: Job) -> None:
         topic, partition = job.place
@@ -201,20 +238,21 @@ class Redriver:
 
     async def _write(self, job: Job, move: Move) -> Committed:
         """Append the move's batch, unless it is there; gives when it is durable."""
-        target = await self._services.partition(move.topic, move.partition)
+        target = await move_target(self._services, move.topic, move.partition)
         if target.topic_id != move.topic_id:
             raise TopicNotFound(f"topic {move.topic!r} was deleted meanwhile")
-        if job.messages is None:
-            await target.flush_visible()
-            if await holds(target, move):
-                return None
+        if move in job.uncertain and await target.holds(move):
+            return None
         records = await self._records(job, move)
         if not records:
             return None  # retention was faster
-        now = self._clock.now()
         producer = (move.producer_id, move.producer_epoch, 0)
-        appended = self._services.append(target, encode_batch(records, now, producer))
-        return target.committed(appended.last_offset)
+        try:
+            return await target.append(encode_batch(records, self._clock.now(), producer))
+        except InvalidProducerEpoch:  # a later move is there: this one came before it, or never
+            if await target.holds(move):
+                return None
+            raise
 
     async def _records(self, job: Job, move: Move) -> list[Record]:
         offsets = list(each_offset(move.ranges))
@@ -223,20 +261,6 @@ class Redriver:
         messages = await self._services.partition(*job.place)
         found = await PartitionReader(messages).find(offsets)
         return [original(found[offset]) for offset in offsets if offset in found]
-
-
-async def holds(target: Partition, move: Move) -> bool:
-    """Whether the move's batch was written before."""
-    log, mark = target.log, (move.producer_id, move.producer_epoch)
-    offset = Offset(max(move.behind, log.start_offset))
-    while offset < log.high_watermark:
-        chunk = await target.read(offset, SCAN_BYTES, log.high_watermark)
-        if any(
-            (each.producer_id, each.producer_epoch) == mark for each in batches.headers(chunk.data)
-        ):
-            return True
-        offset = chunk.next_offset
-    return False
 
 
 def _ranges(moves: Iterable[Move]) -> Ranges:

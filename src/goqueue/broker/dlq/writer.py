@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import itertools
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -30,9 +30,11 @@ from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
+from goqueue.cluster import Topic
 from goqueue.model.errors import (
     GoQueueError,
     InvalidProducerEpoch,
+    InvalidReplication,
     OutOfOrderSequence,
     TopicExists,
     TopicNotFound,
@@ -272,9 +274,7 @@ class DeadLetterWriter:
             bytes_max = min(bytes_max, MESSAGE_BYTES_MAX)
             settings = {"retention.ms": str(RETENTION_MS), "max.message.bytes": str(bytes_max)}
             with contextlib.suppress(TopicExists):  # made by somebody else just now
-                await self._services.create_topic(
-                    name, partitions=source.partitions, settings=settings, may_look_alike=True
-                )
+                await self._create(name, source, settings)
         if not self._services.topic(name).has_partition(where.partition):
             await self._services.add_partitions(name, source.partitions)
         others = self._services.others
@@ -285,6 +285,24 @@ class DeadLetterWriter:
                 return TargetElsewhere(others, leader, topic, where.partition)
         partition = await self._services.partition(name, where.partition)
         return TargetHere(partition, self._clock)
+
+    async def _create(self, name: str, source: Topic, settings: Mapping[str, str]) -> None:
+        """With as many replicas as its topic has, or as there are nodes for."""
+        others = self._services.others
+        factor = None if others is None else others.replication_factor(source)
+        count = source.partitions
+        try:
+            await self._services.create_topic(
+                name,
+                partitions=count,
+                settings=settings,
+                may_look_alike=True,
+                replication_factor=factor,
+            )
+        except InvalidReplication:  # dead letters do not wait for a node that is gone
+            await self._services.create_topic(
+                name, partitions=count, settings=settings, may_look_alike=True
+            )
 
     async def _take_over(
         self, ledger: Ledger, where: Where, target: Partition, records: dict[int, Record]

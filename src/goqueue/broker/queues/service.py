@@ -18,6 +18,8 @@ import structlog
 from goqueue.broker.barrier import Barrier
 from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.dlq.browse import DeadLetters
+from goqueue.broker.dlq.move_target import MovesHere
+from goqueue.broker.dlq.partition_letters import PartitionLetters
 from goqueue.broker.dlq.redrive import Redriver
 from goqueue.broker.dlq.redrive_jobs import Redrives
 from goqueue.broker.dlq.target import DeadLettersHere
@@ -90,8 +92,12 @@ class Queues:
         if services.others is not None:
             self._join_cluster(services, services.others)
         self._redriver = Redriver(services, self._state)
-        self.dead_letters = DeadLetters(services, self._state, self._redriver)
-        self.redrives = Redrives(self._clock, self.dead_letters)
+        letters = PartitionLetters(services, self._state, self._redriver)
+        self.dead_letters = DeadLetters(services, letters)
+        self.redrives = Redrives(self._clock, self.dead_letters, services.others)
+        if services.others is not None:
+            MovesHere(services).serve(services.others)
+            letters.serve(services.others)
         self._stopping = False
 
     def _join_cluster(self, services: BrokerServices, others: OtherNodes) -> None:

@@ -75,6 +75,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.WrongCluster: 409,
     errors.DuplicateNodeId: 409,
     errors.NodeUnreachable: 503,
+    errors.PartitionsMissing: 503,
     errors.NotCoordinator: 503,
     errors.LeadershipLost: 504,
     errors.Fenced: 503,
@@ -177,6 +178,11 @@ def problem_of(error: errors.GoQueueError) -> Problem:
     details: dict[str, Any] = {}
     if isinstance(error, DamagedRecords | UnreadableRecords):
         details["continue_at"] = error.continue_at
+    if isinstance(error, errors.PartitionsMissing):
+        details["done"] = error.done
+        details["missing"] = [
+            {"partition": index, "code": why.code} for index, why in error.missing.items()
+        ]
     if error.retriable:
         details["retriable"] = True
     return Problem(error.code, str(error), details)

@@ -57,6 +57,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.WrongCluster: ErrorCode.inconsistent_cluster_id,
     errors.DuplicateNodeId: ErrorCode.duplicate_broker_registration,
     errors.NodeUnreachable: ErrorCode.request_timed_out,
+    errors.PartitionsMissing: ErrorCode.request_timed_out,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
     errors.NotCoordinator: ErrorCode.not_coordinator,
     errors.LeadershipLost: ErrorCode.not_leader_or_follower,

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from goqueue.broker.dlq.browse import DeadLetterFilter
-from goqueue.broker.dlq.redrive import holds
+from goqueue.broker.dlq.move_target import holds
 from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import BatchTooLarge
 from goqueue.model.ids import Offset, TopicName

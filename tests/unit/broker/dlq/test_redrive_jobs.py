@@ -60,8 +60,8 @@ def test_progress_is_seen_and_so_is_the_end():
         letters.may_end.set()
         await let_run()
         assert (redrive.state, redrive.moved) == ("done", 5)
-        assert redrives.of("jobs") == [redrive]
-        assert redrives.of("other") == []
+        assert await redrives.of("jobs") == [redrive]
+        assert await redrives.of("other") == []
 
     play(story)
 
@@ -81,7 +81,7 @@ def test_one_that_is_cancelled_stays_so_and_another_can_be_started():
     async def story(redrives: Redrives, letters: Letters) -> None:
         redrive = start(redrives)
         await let_run()
-        assert redrives.cancel("jobs", redrive.redrive_id) is redrive
+        assert await redrives.cancel("jobs", redrive.redrive_id) is redrive
         assert redrive.state == "cancelled", "the caller hears it at once"
         letters.may_end.set()
         await let_run()
@@ -89,7 +89,7 @@ def test_one_that_is_cancelled_stays_so_and_another_can_be_started():
         other = start(redrives)
         assert other.redrive_id != redrive.redrive_id
         await let_run()
-        assert redrives.cancel("jobs", other.redrive_id).state == "done", "it was over"
+        assert (await redrives.cancel("jobs", other.redrive_id)).state == "done", "it was over"
 
     play(story)
 
@@ -99,9 +99,9 @@ def test_a_redrive_is_its_topics():
         redrive = start(redrives)
         for topic, redrive_id in (("other", redrive.redrive_id), ("jobs", "none")):
             with pytest.raises(RedriveNotFound):
-                redrives.get(topic, redrive_id)
+                await redrives.get(topic, redrive_id)
             with pytest.raises(RedriveNotFound):
-                redrives.cancel(topic, redrive_id)
+                await redrives.cancel(topic, redrive_id)
 
     play(story)
 
@@ -135,10 +135,10 @@ def test_the_oldest_that_are_over_are_forgotten_and_those_that_run_are_not(
         for _ in range(3):
             over.append(start(redrives))
             await let_run()
-        known = redrives.of("jobs")
+        known = await redrives.of("jobs")
         assert running in known
         assert over[-1] in known
         assert over[0] not in known
-        redrives.cancel("jobs", running.redrive_id)
+        await redrives.cancel("jobs", running.redrive_id)
 
     play(story)

@@ -24,11 +24,12 @@ from goqueue.api.dlq import (
     TakenBody,
     TakenPartition,
 )
+from goqueue.api.errors import MissingPartition
 from goqueue.api.groups import NAME_LENGTH_MAX
 from goqueue.api.messages import INT32_MAX, HeaderBody, ReadEncoding
 from goqueue.api.parsing import INT64_MAX, TIME_PATTERN, parse_time
 from goqueue.api.queues import Time
-from goqueue.broker.dlq.browse import DeadLetter, DeadLetterFilter, DeadLetters
+from goqueue.broker.dlq.browse import DeadLetter, DeadLetterFilter, DeadLetters, Missing
 from goqueue.broker.dlq.redrive_jobs import Redrive as RedriveState
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
@@ -126,17 +127,20 @@ async def browse_dead_letters(
     name = topic_name(topic)
     broker.topic(name)
     dead_letters = queues.dead_letters
-    found = []
+    found, missing = [], Missing()
     if limit:
-        found = await dead_letters.browse(name, which=which, limit=limit, after=_place(after))
+        found = await dead_letters.browse(
+            name, which=which, limit=limit, after=_place(after), missing=missing
+        )
     last = found[-1] if found and len(found) == limit else None
     return DeadLettersBody(
         name,
         dead_letter_topic(name),
-        await dead_letters.count(name),
+        await dead_letters.count(name, missing=missing),
         [_body(each, encoding) for each in found],
         None if last is None else f"{last.partition}:{last.dlq_offset}",
         await _reasons(dead_letters, name, which) if reasons else None,
+        missing_of(dead_letter_topic(name), missing),
     )
 
 
@@ -145,15 +149,23 @@ async def list_taken_ranges(broker: TheBroker, queues: TheQueues, topic: TopicPa
     """For those who read the topic of dead letters themselves, where these still lie."""
     name = topic_name(topic)
     broker.topic(name)
+    missing = Missing()
     taken = [
         TakenPartition(partition, floor, list(ranges))
-        for partition, floor, ranges in await queues.dead_letters.list_taken(name)
+        for partition, floor, ranges in await queues.dead_letters.list_taken(name, missing=missing)
     ]
-    return TakenBody(name, dead_letter_topic(name), taken)
+    letters = dead_letter_topic(name)
+    return TakenBody(name, letters, taken, missing_of(letters, missing))
+
+
+def missing_of(topic: str, missing: Missing) -> list[MissingPartition]:
+    return [
+        MissingPartition(topic, index, why.code, str(why)) for index, why in sorted(missing.items())
+    ]
 
 
 async def _reasons(dead_letters: DeadLetters, name: str, which: DeadLetterFilter) -> dict[str, int]:
-    found = await dead_letters.browse(name, which=which, limit=COUNTED_MAX)
+    found = await dead_letters.browse(name, which=which, limit=COUNTED_MAX, missing=Missing())
     return dict(Counter("" if each.history is None else each.history.reason for each in found))
 
 
@@ -270,18 +282,18 @@ def _redrive(redrive: RedriveState) -> RedriveBody:
 async def list_redrives(broker: TheBroker, queues: TheQueues, topic: TopicPath) -> RedrivesBody:
     name = topic_name(topic)
     broker.topic(name)
-    return RedrivesBody(name, [_redrive(each) for each in queues.redrives.of(name)])
+    return RedrivesBody(name, [_redrive(each) for each in await queues.redrives.of(name)])
 
 
 @routes.get("/topics/{topic:str}/dlq/redrives/{redrive:str}", "How far a redrive is", 404)
 async def get_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
-    return _redrive(queues.redrives.get(topic_name(topic), redrive))
+    return _redrive(await queues.redrives.get(topic_name(topic), redrive))
 
 
 @routes.delete("/topics/{topic:str}/dlq/redrives/{redrive:str}", "End a redrive", 404)
 async def cancel_redrive(queues: TheQueues, topic: TopicPath, redrive: RedrivePath) -> RedriveBody:
     """What is on its way arrives; no more follows."""
-    return _redrive(queues.redrives.cancel(topic_name(topic), redrive))
+    return _redrive(await queues.redrives.cancel(topic_name(topic), redrive))
 
 
 @routes.delete(
