@@ -257,3 +257,33 @@ def test_dead_letters_of_all_leaders_are_one_list_at_any_node(nodes: HttpNodes, 
     while len(again) < 5:
         again += [each["value"] for each in nodes.receive(1, topic, "graves", wait="5s")]
     assert len(set(again)) == 5
+
+
+def test_figures_of_a_queue_are_the_same_at_all_nodes(nodes: HttpNodes, topic: str):
+    for partition in range(3):
+        nodes.publish(1, topic, "a", "b", partition=partition)
+    held: list[str] = []
+    while len(held) < 3:
+        found = nodes.receive(2, topic, "counted", wait="5s", max_messages=1)
+        held += [each["receipt_handle"] for each in found]
+
+    def ask(number: int, path: str, **query: object) -> dict[str, object]:
+        found: dict[str, object] = nodes.get(number, path, **query)
+        assert "missing" not in found
+        return found
+
+    figures = [ask(number, "/reliability/stats", group="counted") for number in (1, 2, 3)]
+    assert figures[0] == figures[1] == figures[2]
+    assert (figures[0]["ready"], figures[0]["in_flight"]) == (3, 3)
+    lanes = [ask(number, "/priority/stats", group="counted") for number in (1, 2, 3)]
+    assert [len(each["partitions"]) for each in lanes] == [3, 3, 3]  # type: ignore[arg-type]
+    lists = [ask(number, "/groups/counted/in-flight") for number in (1, 2, 3)]
+    assert lists[0] == lists[1] == lists[2]
+    handles = {each["receipt_handle"] for each in lists[0]["messages"]}  # type: ignore[attr-defined]
+    assert handles == set(held)
+    for number in (1, 2, 3):
+        peeked = nodes.get(number, f"/queues/{topic}/peek", group="counted")
+        assert {each["partition"] for each in peeked["messages"]} == {0, 1, 2}
+    extended = nodes.post(3, "/groups/counted/in-flight/extend", timeout="1m")
+    assert extended["settled"] == 3
+    assert nodes.post(1, "/groups/counted/in-flight/release", topic=topic)["settled"] == 3

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from goqueue.api.errors import Problem
+from goqueue.api.errors import MissingPartition, Problem
 from goqueue.api.groups import NAME_LENGTH_MAX, MembershipBody, Name, OffsetNumber, PartitionNumber
 from goqueue.api.messages import Encoding, HeaderBody, ReadEncoding
 from goqueue.api.parsing import (
@@ -98,8 +98,10 @@ class PeekedMessage(msgspec.Struct, frozen=True, gc=False):
     """`base64` when key, value and header values are base64; otherwise absent."""
 
 
-class PeekedBody(msgspec.Struct, frozen=True):
+class PeekedBody(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[PeekedMessage]
+    missing: list[MissingPartition] = []
+    """Partitions that are not in the answer; absent when all are."""
 
 
 class Settle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -179,11 +181,13 @@ class RefusedBody(msgspec.Struct, frozen=True, gc=False):
     error: Problem
 
 
-class SettledManyBody(msgspec.Struct, frozen=True):
+class SettledManyBody(msgspec.Struct, frozen=True, omit_defaults=True):
     settled: int
     refused: int
     results: list[SettledBody | RefusedBody]
     """One for each receipt, in the order of the request; with `quiet` only what was refused."""
+    missing: list[MissingPartition] = []
+    """Without receipts: partitions whose leader is not reached; absent when all are."""
 
 
 class RangeBody(msgspec.Struct, frozen=True):
@@ -214,9 +218,11 @@ class HeldMessage(msgspec.Struct, frozen=True, gc=False):
         return self.receipt_handle
 
 
-class InFlightBody(msgspec.Struct, frozen=True):
+class InFlightBody(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str
     messages: list[HeldMessage]
+    missing: list[MissingPartition] = []
+    """Partitions that are not in the answer; absent when all are."""
 
 
 class WhichHeld(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -285,12 +291,14 @@ class GroupFigures(msgspec.Struct, frozen=True):
     partitions: list[PartitionFigures]
 
 
-class ReliabilityBody(msgspec.Struct, frozen=True):
+class ReliabilityBody(msgspec.Struct, frozen=True, omit_defaults=True):
     ready: int
     in_flight: int
     waiting: int
     totals: TotalsBody
     groups: list[GroupFigures]
+    missing: list[MissingPartition] = []
+    """Partitions that are not in the figures; absent when all are."""
 
 
 class LaneFigures(msgspec.Struct, frozen=True):
@@ -314,10 +322,12 @@ class PartitionLanes(msgspec.Struct, frozen=True):
     lanes: dict[str, LaneFigures]
 
 
-class PriorityBody(msgspec.Struct, frozen=True):
+class PriorityBody(msgspec.Struct, frozen=True, omit_defaults=True):
     lanes: dict[str, LaneFigures]
     """All partitions together."""
     partitions: list[PartitionLanes]
+    missing: list[MissingPartition] = []
+    """Partitions that are not in the figures; absent when all are."""
 
 
 class QueueSettingsBody(TakesDurations, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -283,18 +283,6 @@ class MachineHost(Generic[MachineT]):
         except DiskFull:
             return self.defer(decide)
 
-    def write_or_defer(self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]) -> ReplyT:
-        """As `write_through`, also when nothing can be written now: then as `defer`.
-
-        For what a start, or a new leader, goes on from.  Nobody waits for it: the replicas that it
-        would be committed by may come only when this node is there.  Whatever is told later is
-        behind it in the log.
-        """
-        try:
-            return self.write_through(decide)
-        except (DiskFull, NotEnoughReplicas):
-            return self.defer(decide)
-
     def write_deferred(self) -> None:
         if self._deferred:
             self._append([])

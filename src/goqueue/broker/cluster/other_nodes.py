@@ -16,7 +16,7 @@ import msgspec
 from goqueue.broker.cluster.peer import Peers
 from goqueue.cluster import NO_LEADER, Metadata, Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, NodeUnreachable, NotLeader, Uncertain
-from goqueue.model.ids import GroupId, NodeId
+from goqueue.model.ids import GroupId, NodeId, TopicPartition
 from goqueue.runtime import Clock
 from goqueue.wire.node_messages import NodeVerb, Refusal, VerbReply, error_of
 
@@ -92,6 +92,21 @@ class OtherNodes:
         """The other node that coordinates the group; None: this one does."""
         found = self._coordinator_of(group_id)
         return None if found == self.node_id else found
+
+    def note_missing(
+        self,
+        topic: Topic,
+        refused: Mapping[NodeId, GoQueueError],
+        missing: dict[TopicPartition, GoQueueError],
+    ) -> None:
+        """Which partitions of the topic nobody told of: these leaders refused, or there is none."""
+        for index in range(topic.partitions):
+            try:
+                problem = refused.get(self.leader(topic, index))
+            except NotLeader as error:
+                problem = error
+            if problem is not None:
+                missing[TopicPartition(topic.name, index)] = problem
 
     @property
     def live(self) -> list[NodeId]:

@@ -4,24 +4,24 @@ They are messages of the topic `{topic}.dlq`; `writer.py` puts them there.  One 
 purged is recorded as taken and not shown again.  Consumers of that topic may still see it until
 retention, or a purge of everything, removes it.
 
-The leader of each of its partitions is asked for its own (`partition_letters.py`).
+The leader of each of its partitions is asked for its own (`partition_dead_letters.py`).
 """
 
 from collections.abc import AsyncIterator, Callable
 from typing import Final, TypeVar
 
 from goqueue.broker.cluster.other_nodes import Verb
-from goqueue.broker.dlq.partition_letters import (
+from goqueue.broker.dlq.partition_dead_letters import (
     REDRIVEN_AT_ONCE,
-    CountLetters,
+    CountDeadLetters,
     DeadLetter,
     DeadLetterFilter,
-    PartitionLetters,
-    PurgeLetters,
-    ReadLetters,
-    RedriveLetters,
+    ListTaken,
+    PartitionDeadLetters,
+    PurgeDeadLetters,
+    ReadDeadLetters,
+    RedriveDeadLetters,
     Step,
-    TakenLetters,
 )
 from goqueue.broker.services import BrokerServices
 from goqueue.model.errors import GoQueueError, PartitionsMissing, Uncertain
@@ -45,7 +45,7 @@ class DeadLetters:
     raised.
     """
 
-    def __init__(self, services: BrokerServices, here: PartitionLetters) -> None:
+    def __init__(self, services: BrokerServices, here: PartitionDeadLetters) -> None:
         self._services = services
         self._here = here
 
@@ -53,7 +53,7 @@ class DeadLetters:
         """How many there are; 0 when the topic never had any."""
         total = 0
         for index in self._partitions(topic):
-            total += await self._try(topic, index, CountLetters(topic, index), missing) or 0
+            total += await self._try(topic, index, CountDeadLetters(topic, index), missing) or 0
         return total
 
     async def count_here(self, topic: str) -> int:
@@ -61,7 +61,7 @@ class DeadLetters:
         total = 0
         for index in self._partitions(topic):
             if self._is_here(topic, index):
-                total += await self._here.carry_out(CountLetters(topic, index))
+                total += await self._here.carry_out(CountDeadLetters(topic, index))
         return total
 
     async def list_taken(
@@ -70,7 +70,7 @@ class DeadLetters:
         """Of each partition: the offset below which all were taken out, and what was above it."""
         found: list[tuple[int, Offset, Ranges]] = []
         for index in self._partitions(topic):
-            taken = await self._try(topic, index, TakenLetters(topic, index), missing)
+            taken = await self._try(topic, index, ListTaken(topic, index), missing)
             if taken is not None:
                 found.append((index, *taken))
         return found
@@ -93,11 +93,11 @@ class DeadLetters:
                 step = Step(first=Offset(after[1] + 1))
             while not step.is_over and len(found) < limit:
                 left = min(limit - len(found), PAGE_MAX)
-                verb = ReadLetters(topic, index, wanted, step, left)
+                verb = ReadDeadLetters(topic, index, wanted, step, left)
                 page = await self._try(topic, index, verb, missing)
                 if page is None:
                     break
-                found += page.letters
+                found += page.messages
                 step = page.rest
         return found
 
@@ -146,7 +146,7 @@ class DeadLetters:
         step, left = Step(), limit
         while not step.is_over and (left is None or left > 0):
             most = at_once if left is None else min(at_once, left)
-            verb = RedriveLetters(topic, index, which, step, most, target)
+            verb = RedriveDeadLetters(topic, index, which, step, most, target)
             done = await self._try(topic, index, verb, missing)
             if done is None:
                 return
@@ -158,7 +158,9 @@ class DeadLetters:
         """Delete them; gives how many.  Raises as `redrive` does."""
         count, missing, wanted = 0, Missing(), which or DeadLetterFilter()
         for index in self._partitions(topic, wanted.partition):
-            count += await self._try(topic, index, PurgeLetters(topic, index, wanted), missing) or 0
+            count += (
+                await self._try(topic, index, PurgeDeadLetters(topic, index, wanted), missing) or 0
+            )
         _raise_missing(missing, count, "purged")
         return count
 

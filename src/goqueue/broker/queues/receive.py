@@ -27,7 +27,7 @@ from goqueue.broker.queues.state import QueueState
 from goqueue.broker.queues.subscriptions import Subscriptions
 from goqueue.broker.services import BrokerServices
 from goqueue.model.errors import GoQueueError, NotLeader, ShuttingDown
-from goqueue.model.ids import GroupId, NodeId
+from goqueue.model.ids import GroupId, NodeId, TopicPartition
 from goqueue.model.limits import RECEIVE_MESSAGES_MAX
 from goqueue.model.names import check_length
 from goqueue.queue import DeliveryBatch, Peeked, QueueGroup, Span, TooManyInFlight, Where, claims_of
@@ -54,7 +54,13 @@ class Elsewhere(Protocol):
     async def give_back(self, deliveries: Sequence[DeliveryBatch], /) -> None: ...
 
     async def peek(
-        self, group_id: GroupId, topic: str, count: int, leaders: Sequence[NodeId], /
+        self,
+        group_id: GroupId,
+        topic: str,
+        count: int,
+        leaders: Sequence[NodeId],
+        missing: dict[TopicPartition, GoQueueError],
+        /,
     ) -> list[Peeked]: ...
 
 
@@ -248,13 +254,23 @@ class Receiver:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    async def peek(self, group_id: GroupId, topic: str, count: int) -> list[Peeked]:
-        """What would be delivered next; nothing changes."""
+    async def peek(
+        self,
+        group_id: GroupId,
+        topic: str,
+        count: int,
+        missing: dict[TopicPartition, GoQueueError] | None = None,
+    ) -> list[Peeked]:
+        """What would be delivered next; nothing changes.  `missing`: leaders that are not reached.
+
+        It is an answer although some are.
+        """
         elsewhere = self.elsewhere
         if elsewhere is not None:
             leaders = elsewhere.leaders([topic])
             if not elsewhere.is_all_here(leaders):
-                return await elsewhere.peek(group_id, topic, count, leaders)
+                left_out = {} if missing is None else missing
+                return await elsewhere.peek(group_id, topic, count, leaders, left_out)
         return await self.peek_here(group_id, topic, count)
 
     async def peek_here(self, group_id: GroupId, topic: str, count: int) -> list[Peeked]:

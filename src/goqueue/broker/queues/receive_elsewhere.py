@@ -1,9 +1,9 @@
 """Receiving from partitions that other nodes lead.
 
-    here first ── nothing ──> the other leaders in turn ── nothing ──> wait here and at two others
-                                                                            │ the first has some
-                                                                            v
-                                                                  the rest is told to end it
+    all leaders in turn, another one first each time ── nothing ──> wait here and at two others
+                                                                        │ the first has some
+                                                                        v
+                                                              the rest is told to end it
 
 A node that is asked answers for the partitions that it leads, and never asks further.  When the
 caller goes away, or another node was faster, what a node delivered all the same is given back at
@@ -11,6 +11,7 @@ once.  A node that cannot be reached is left out.
 """
 
 import asyncio
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from goqueue.broker.queues.receive import Receiver
 from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.services import BrokerServices
 from goqueue.model.errors import GoQueueError, NotLeader
-from goqueue.model.ids import GroupId, NodeId, Timestamp
+from goqueue.model.ids import GroupId, NodeId, Timestamp, TopicPartition
 from goqueue.model.record import Record
 from goqueue.queue import DeliveryBatch, Peeked, Span, TooManyInFlight, Where, singles
 from goqueue.runtime.tasks import owned_tasks
@@ -194,12 +195,10 @@ class ReceiverElsewhere:
         return []
 
     def _in_turn(self, leaders: Sequence[NodeId]) -> list[NodeId]:
-        """This node first, if it is one; the others begin with another one each time."""
-        me = self._others.node_id
-        rest = [each for each in leaders if each != me]
+        """All of them, another one first each time: no leader's backlog hides another's."""
         self._turn += 1
-        at = self._turn % len(rest) if rest else 0
-        return [*([me] if me in leaders else []), *rest[at:], *rest[:at]]
+        at = self._turn % len(leaders) if leaders else 0
+        return [*leaders[at:], *leaders[:at]]
 
     async def _receive_at(
         self, node_id: NodeId, request: ReceiveRequest, wait_ms: int, number: int
@@ -359,20 +358,25 @@ class ReceiverElsewhere:
                 continue
 
     async def peek(
-        self, group_id: GroupId, topic: str, count: int, leaders: Sequence[NodeId]
+        self,
+        group_id: GroupId,
+        topic: str,
+        count: int,
+        leaders: Sequence[NodeId],
+        missing: dict[TopicPartition, GoQueueError],
     ) -> list[Peeked]:
-        """What each leader would deliver next, those of this node first."""
-        found: list[Peeked] = []
-        for node_id in self._in_turn(leaders):
-            wanted = count - len(found)
-            if wanted <= 0:
-                break
-            if node_id == self._others.node_id:
-                found += await self._receiver.peek_here(group_id, topic, wanted)
-            else:
-                there = await self._others.ask(node_id, PeekHere(group_id, topic, wanted))
-                found += there
-        return found
+        """What each leader would deliver next, in turn."""
+        answers = await self._others.ask_each(
+            dict.fromkeys(self._in_turn(leaders), PeekHere(group_id, topic, count))
+        )
+        refused = {node: each for node, each in answers.items() if isinstance(each, GoQueueError)}
+        self._others.note_missing(self._services.topic(topic), refused, missing)
+        if refused and len(refused) == len(answers):
+            raise _worst(refused.values())
+        turns = [iter(each) for each in answers.values() if not isinstance(each, GoQueueError)]
+        found = itertools.zip_longest(*turns)
+        every = (each for turn in found for each in turn if each is not None)
+        return list(itertools.islice(every, count))
 
 
 async def _first_found(waits: Iterable[asyncio.Task[Found]]) -> None:

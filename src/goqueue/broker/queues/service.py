@@ -19,7 +19,7 @@ from goqueue.broker.barrier import Barrier
 from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.dlq.browse import DeadLetters
 from goqueue.broker.dlq.move_target import MovesHere
-from goqueue.broker.dlq.partition_letters import PartitionLetters
+from goqueue.broker.dlq.partition_dead_letters import PartitionDeadLetters
 from goqueue.broker.dlq.redrive import Redriver
 from goqueue.broker.dlq.redrive_jobs import Redrives
 from goqueue.broker.dlq.target import DeadLettersHere
@@ -33,6 +33,7 @@ from goqueue.broker.queues.group_link import GroupLink
 from goqueue.broker.queues.ledger_split import split_ledgers
 from goqueue.broker.queues.ledgers import Ledger, Ledgers, shorten_log, submit_all
 from goqueue.broker.queues.offset_sync import OffsetSync
+from goqueue.broker.queues.overview import Missing, QueueOverview
 from goqueue.broker.queues.receive import Receiver
 from goqueue.broker.queues.receive_elsewhere import ReceiverElsewhere, ReceiverHere
 from goqueue.broker.queues.settle_elsewhere import SettlementElsewhere, SettlementHere
@@ -89,15 +90,16 @@ class Queues:
             self._coordinator,
         )
         self._elsewhere: QueuesElsewhere | None = None
+        self._overview: QueueOverview | None = None
         if services.others is not None:
             self._join_cluster(services, services.others)
         self._redriver = Redriver(services, self._state)
-        letters = PartitionLetters(services, self._state, self._redriver)
-        self.dead_letters = DeadLetters(services, letters)
+        dead_letters_here = PartitionDeadLetters(services, self._state, self._redriver)
+        self.dead_letters = DeadLetters(services, dead_letters_here)
         self.redrives = Redrives(self._clock, self.dead_letters, services.others)
         if services.others is not None:
             MovesHere(services).serve(services.others)
-            letters.serve(services.others)
+            dead_letters_here.serve(services.others)
         self._stopping = False
 
     def _join_cluster(self, services: BrokerServices, others: OtherNodes) -> None:
@@ -111,6 +113,8 @@ class Queues:
         SettlementHere(self.settlement).serve(others)
         DeadLettersHere(services, self._clock).serve(others)
         self._elsewhere.serve()
+        self._overview = QueueOverview(services, others, self)
+        self._overview.serve()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -313,7 +317,13 @@ class Queues:
     async def forget_partitions(self, group: str, topic: str) -> list[int]:
         """Let the group start over in a topic; gives the partitions it had begun in."""
         group_id = _group_id(group)
-        ledgers = self._state.ledgers_of(self._state.group(group_id).group_id, topic)
+        if self._overview is not None:
+            return await self._overview.forget_partitions(group_id, TopicName(topic))
+        return await self.forget_partitions_here(self._state.group(group_id).group_id, topic)
+
+    async def forget_partitions_here(self, group_id: GroupId, topic: str) -> list[int]:
+        """As `forget_partitions`, of what this node leads."""
+        ledgers = self._state.ledgers_of(group_id, topic)
         found = sorted(ledger.ahead.partition for ledger in ledgers)
         await submit_all(ledgers, lambda machine: machine.forget_group(group_id))
         return found
@@ -321,6 +331,15 @@ class Queues:
     async def move_ack_floor(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Finish everything below `offset`; backwards: everything from there on is redelivered."""
         group_id = _group_id(group)
+        if self._overview is not None:
+            await self._overview.move_ack_floor(group_id, TopicName(topic), partition, offset)
+        else:
+            await self.move_ack_floor_here(group_id, topic, partition, offset)
+
+    async def move_ack_floor_here(
+        self, group_id: GroupId, topic: str, partition: int, offset: int
+    ) -> None:
+        """As `move_ack_floor`, in a partition that this node leads."""
         self._services.partitions.bundle(self._services.topic(topic), partition).check_leader()
         sources = await self._subscriptions.find([topic], group_id)
         found = {source[0].where.partition: source for source in sources}
@@ -434,17 +453,39 @@ class Queues:
     def in_flight(
         self, group: str, *, which: WhichInFlight | None = None, limit: int = 1000
     ) -> list[InFlight]:
-        """Who holds what, until when; ahead of the ledgers, for verbs that end with a barrier."""
+        """Who holds what of this node's partitions, until when.
+
+        Ahead of the ledgers, for verbs that end with a barrier.
+        """
         found = self._state.group(GroupId(group))
         return stats.in_flight(found, which or WhichInFlight(), limit)
 
-    async def stats(self, group: str | None = None) -> list[GroupStats]:
-        """Of one group, or of all."""
+    async def held(
+        self, group: str, which: WhichInFlight, limit: int, missing: Missing
+    ) -> list[InFlight]:
+        """Who holds what, at all leaders; `missing` tells of those that are not reached."""
+        if self._overview is not None:
+            return await self._overview.held(GroupId(group), which, limit, missing)
+        async with self.barrier:
+            return self.in_flight(group, which=which, limit=limit)
+
+    def begun_topics(self, group_id: GroupId) -> list[TopicName]:
+        """Those that the group has begun in, at this node."""
+        group = self.groups.get(group_id)
+        return [] if group is None else sorted({topic for topic, _ in group.states})
+
+    async def stats(
+        self, group: str | None = None, missing: Missing | None = None
+    ) -> list[GroupStats]:
+        """Of one group, or of all; `missing` tells of leaders that are not reached."""
+        if self._overview is not None:
+            group_id = None if group is None else GroupId(group)
+            return await self._overview.stats(group_id, {} if missing is None else missing)
         async with self.barrier:
             return await self.stats_ahead(group)
 
     async def stats_ahead(self, group: str | None = None) -> list[GroupStats]:
-        """As `stats`, for metrics: no sync is asked for."""
+        """As `stats`, of what this node leads; for metrics: no sync is asked for."""
         groups = list(self.groups.values())
         if group is not None:
             groups = [self._state.group(GroupId(group))]

@@ -154,8 +154,8 @@ async def list_taken_ranges(broker: TheBroker, queues: TheQueues, topic: TopicPa
         TakenPartition(partition, floor, list(ranges))
         for partition, floor, ranges in await queues.dead_letters.list_taken(name, missing=missing)
     ]
-    letters = dead_letter_topic(name)
-    return TakenBody(name, letters, taken, missing_of(letters, missing))
+    dlq_topic = dead_letter_topic(name)
+    return TakenBody(name, dlq_topic, taken, missing_of(dlq_topic, missing))
 
 
 def missing_of(topic: str, missing: Missing) -> list[MissingPartition]:

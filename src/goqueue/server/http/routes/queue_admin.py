@@ -25,6 +25,7 @@ from goqueue.api.queues import (
     TotalsBody,
     WhichHeld,
 )
+from goqueue.broker.queues.overview import Missing
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.model.errors import InvalidRequest
@@ -36,7 +37,11 @@ from goqueue.server.http.asgi.dependencies import TheQueues
 from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import GroupPath, group_name
-from goqueue.server.http.routes.queue_bodies import MEANINGS, visibility_ms
+from goqueue.server.http.routes.queue_bodies import (
+    MEANINGS,
+    missing_partitions,
+    visibility_ms,
+)
 from goqueue.server.http.routes.queues import many_answer
 
 IN_FLIGHT_DEFAULT: Final = 1_000
@@ -61,10 +66,11 @@ async def in_flight(
     ] = IN_FLIGHT_DEFAULT,
 ) -> InFlightBody:
     """Messages in flight: delivered and not yet settled."""
-    which = WhichInFlight(topic=topic, consumer=consumer)
-    async with queues.barrier:
-        found = queues.in_flight(group_name(group), which=which, limit=limit)
-    return InFlightBody(group, [_describe_held(each) for each in found])
+    which, missing = WhichInFlight(topic=topic, consumer=consumer), Missing()
+    found = await queues.held(group_name(group), which, limit, missing)
+    return InFlightBody(
+        group, [_describe_held(each) for each in found], missing_partitions(missing)
+    )
 
 
 def _describe_held(held: InFlight) -> HeldMessage:
@@ -88,8 +94,8 @@ async def release_held(
     queues: TheQueues, group: GroupPath, data: JSONBody[WhichHeld]
 ) -> Response[SettledManyBody] | Response[ErrorBody]:
     """Return up to 10000 messages to the queue, without counting a failed attempt."""
-    receipts = _receipts(queues, group_name(group), data)
-    return many_answer(await queues.release(receipts))
+    receipts, missing = await _receipts(queues, group_name(group), data)
+    return many_answer(await queues.release(receipts), missing)
 
 
 @routes.post(
@@ -104,16 +110,19 @@ async def extend_held(
 ) -> Response[SettledManyBody] | Response[ErrorBody]:
     """Up to 10000 messages stay where they are for so long from now."""
     more_ms = visibility_ms(data.timeout, "timeout")
-    receipts = _receipts(queues, group_name(group), data)
-    return many_answer(await queues.extend(receipts, visibility_ms=more_ms))
+    receipts, missing = await _receipts(queues, group_name(group), data)
+    return many_answer(await queues.extend(receipts, visibility_ms=more_ms), missing)
 
 
-def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:
+async def _receipts(
+    queues: Queues, group_id: GroupId, which: WhichHeld
+) -> tuple[list[str], Missing]:
+    """What is asked for, and of which partitions that is not known."""
     if which.receipt_handles is not None:
         claims, _ = read_receipts(which.receipt_handles)
         if any(where.group_id != group_id for where, _ in claims):
             raise InvalidRequest(f"receipt_handles: not all are of group {group_id!r}")
-        return which.receipt_handles
+        return which.receipt_handles, {}
     wanted = WhichInFlight(
         topic=which.topic,
         partition=which.partition,
@@ -121,8 +130,9 @@ def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:
         first=which.first,
         last=which.last,
     )
-    held = queues.in_flight(group_id, which=wanted, limit=HANDLES_MAX)
-    return [each.receipt for each in held]
+    missing = Missing()
+    held = await queues.held(group_id, wanted, HANDLES_MAX, missing)
+    return [each.receipt for each in held], missing
 
 
 # --- figures ------------------------------------------------------------------------------------
@@ -131,13 +141,15 @@ def _receipts(queues: Queues, group_id: GroupId, which: WhichHeld) -> list[str]:
 @routes.get("/reliability/stats", "Figures of queues", 404)
 async def reliability_stats(queues: TheQueues, group: OptionalGroup = None) -> ReliabilityBody:
     """How many messages are ready, held and waiting, and what became of those before."""
-    groups = [_group_figures(each) for each in await queues.stats(group)]
+    missing = Missing()
+    groups = [_group_figures(each) for each in await queues.stats(group, missing)]
     return ReliabilityBody(
         sum(each.ready for each in groups),
         sum(each.in_flight for each in groups),
         sum(each.waiting for each in groups),
         _sum_of_totals(each.totals for each in groups),
         groups,
+        missing_partitions(missing),
     )
 
 
@@ -180,13 +192,15 @@ async def priority_stats(
     queues: TheQueues, group: OptionalGroup = None, topic: OptionalTopic = None
 ) -> PriorityBody:
     """How many messages of each priority are ready, held and waiting, by partition."""
+    missing = Missing()
     partitions = [
         PartitionLanes(stats.group_id, each.topic, each.partition, _lanes(each.lanes))
-        for stats in await queues.stats(group)
+        for stats in await queues.stats(group, missing)
         for each in stats.partitions
         if topic in (None, each.topic)
     ]
-    return PriorityBody(_sum_of_lanes([each.lanes for each in partitions]), partitions)
+    lanes = _sum_of_lanes([each.lanes for each in partitions])
+    return PriorityBody(lanes, partitions, missing_partitions(missing))
 
 
 def _lanes(lanes: Iterable[LaneStats]) -> dict[str, LaneFigures]:

@@ -1,13 +1,15 @@
 """What goes in and out of the operations on queues, and what they may refuse with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
+from goqueue.api.errors import MissingPartition
 from goqueue.api.groups import NAME_LENGTH_MAX
 from goqueue.api.messages import ReadEncoding
 from goqueue.api.parsing import parse_wait
 from goqueue.api.queues import PeekedMessage, QueueMessage
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.ids import TopicPartition
 from goqueue.model.limits import VISIBILITY_MS_MAX
 from goqueue.model.times import time_text
 from goqueue.queue import Delivered, DeliveryBatch, Peeked, singles
@@ -108,3 +110,10 @@ def peeked_message(peeked: Peeked, encoding: ReadEncoding) -> PeekedMessage:
     return body_of(
         PeekedMessage, body, topic=peeked.topic, priority=peeked.priority, attempts=peeked.attempt
     )
+
+
+def missing_partitions(missing: Mapping[TopicPartition, GoQueueError]) -> list[MissingPartition]:
+    return [
+        MissingPartition(place.topic, place.partition, why.code, str(why))
+        for place, why in sorted(missing.items(), key=lambda each: each[0])
+    ]

@@ -31,6 +31,7 @@ from goqueue.api.queues import (
 )
 from goqueue.broker.queues import acknowledgement as endings
 from goqueue.broker.queues.acknowledgement import Ending
+from goqueue.broker.queues.overview import Missing
 from goqueue.broker.queues.receive import Receiver
 from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.service import Queues
@@ -49,6 +50,7 @@ from goqueue.server.http.routes.queue_bodies import (
     MEANINGS,
     GroupQuery,
     milliseconds,
+    missing_partitions,
     peeked_message,
     queue_messages,
     visibility_ms,
@@ -124,8 +126,10 @@ async def peek(
     encoding: EncodingQuery = "auto",
 ) -> PeekedBody:
     """The next messages, without delivering them."""
-    found = await queues.receiver.peek(group_name(group), topic_name(topic), limit)
-    return PeekedBody([peeked_message(each, encoding) for each in found])
+    missing = Missing()
+    found = await queues.receiver.peek(group_name(group), topic_name(topic), limit, missing)
+    messages = [peeked_message(each, encoding) for each in found]
+    return PeekedBody(messages, missing_partitions(missing))
 
 
 # --- settling -----------------------------------------------------------------------------------
@@ -213,7 +217,7 @@ def _one(settled: Settled) -> Response[SettledBody]:
     return Response(settled_body(settled))
 
 
-def many_answer(outcomes: Sequence[SettleOutcome]) -> ManyAnswer:
+def many_answer(outcomes: Sequence[SettleOutcome], missing: Missing | None = None) -> ManyAnswer:
     refused = [each for each in outcomes if isinstance(each, GoQueueError)]
     results = [
         RefusedBody(index, problem_of(each))
@@ -221,7 +225,7 @@ def many_answer(outcomes: Sequence[SettleOutcome]) -> ManyAnswer:
         else settled_body(each)
         for index, each in enumerate(outcomes)
     ]
-    return _answer(len(outcomes), refused, results)
+    return _answer(len(outcomes), refused, results, missing)
 
 
 def _quiet_answer(count: int, refused: dict[int, GoQueueError]) -> ManyAnswer:
@@ -231,9 +235,13 @@ def _quiet_answer(count: int, refused: dict[int, GoQueueError]) -> ManyAnswer:
 
 
 def _answer(
-    count: int, refused: Sequence[GoQueueError], results: Sequence[SettledBody | RefusedBody]
+    count: int,
+    refused: Sequence[GoQueueError],
+    results: Sequence[SettledBody | RefusedBody],
+    missing: Missing | None = None,
 ) -> ManyAnswer:
-    body = SettledManyBody(count - len(refused), len(refused), list(results))
+    left_out = missing_partitions(missing or {})
+    body = SettledManyBody(count - len(refused), len(refused), list(results), left_out)
     return answer_in_part(body, count, refused)
 
 

@@ -73,8 +73,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return self.end is not None and self.first >= self.end
 
 
-class LetterPage(msgspec.Struct, frozen=True):
-    letters: list[DeadLetter]
+class DeadLetterPage(msgspec.Struct, frozen=True):
+    messages: list[DeadLetter]
     rest: Step
 
 
@@ -83,7 +83,7 @@ class Redriven(msgspec.Struct, frozen=True):
     rest: Step
 
 
-class CountLetters(Verb[int], frozen=True):
+class CountDeadLetters(Verb[int], frozen=True):
     name = "count_dead_letters"
     reply_type = int
 
@@ -91,7 +91,7 @@ class CountLetters(Verb[int], frozen=True):
     partition: int
 
 
-class TakenLetters(Verb[tuple[Offset, Ranges]], frozen=True):
+class ListTaken(Verb[tuple[Offset, Ranges]], frozen=True):
     """The offset below which all were taken out, and what was above it."""
 
     name = "taken_dead_letters"
@@ -101,9 +101,9 @@ class TakenLetters(Verb[tuple[Offset, Ranges]], frozen=True):
     partition: int
 
 
-class ReadLetters(Verb[LetterPage], frozen=True):
+class ReadDeadLetters(Verb[DeadLetterPage], frozen=True):
     name = "read_dead_letters"
-    reply_type = LetterPage
+    reply_type = DeadLetterPage
 
     topic: str
     partition: int
@@ -112,7 +112,7 @@ class ReadLetters(Verb[LetterPage], frozen=True):
     limit: int
 
 
-class RedriveLetters(Verb[Redriven], frozen=True):
+class RedriveDeadLetters(Verb[Redriven], frozen=True):
     name = "redrive_dead_letters"
     reply_type = Redriven
 
@@ -124,7 +124,7 @@ class RedriveLetters(Verb[Redriven], frozen=True):
     target: str | None
 
 
-class PurgeLetters(Verb[int], frozen=True):
+class PurgeDeadLetters(Verb[int], frozen=True):
     name = "purge_dead_letters"
     reply_type = int
 
@@ -133,7 +133,7 @@ class PurgeLetters(Verb[int], frozen=True):
     which: DeadLetterFilter
 
 
-class PartitionLetters:
+class PartitionDeadLetters:
     """`topic` is always the source topic, not `{topic}.dlq`."""
 
     def __init__(self, services: BrokerServices, queues: QueueState, redriver: Redriver) -> None:
@@ -141,11 +141,11 @@ class PartitionLetters:
         self._queues = queues
         self._redriver = redriver
         self._verbs: dict[type[Verb[Any]], Callable[[NodeId, Any], Awaitable[object]]] = {
-            CountLetters: self._count,
-            TakenLetters: self._list_taken,
-            ReadLetters: self._read,
-            RedriveLetters: self._redrive,
-            PurgeLetters: self._purge,
+            CountDeadLetters: self._count,
+            ListTaken: self._list_taken,
+            ReadDeadLetters: self._read,
+            RedriveDeadLetters: self._redrive,
+            PurgeDeadLetters: self._purge,
         }
 
     def serve(self, others: OtherNodes) -> None:
@@ -159,20 +159,20 @@ class PartitionLetters:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    async def _count(self, _: NodeId, verb: CountLetters) -> int:
+    async def _count(self, _: NodeId, verb: CountDeadLetters) -> int:
         partition = await self._partition(verb.topic, verb.partition)
         await partition.flush_visible()
         box = self._queues.dead_letters(partition.topic, partition.index)
         return box.count(partition.log.start_offset, partition.log.stable_offset)
 
-    async def _list_taken(self, _: NodeId, verb: TakenLetters) -> tuple[Offset, Ranges]:
+    async def _list_taken(self, _: NodeId, verb: ListTaken) -> tuple[Offset, Ranges]:
         async with Barrier(self._queues):
             partition = await self._partition(verb.topic, verb.partition)
             box = self._queues.dead_letters(partition.topic, partition.index)
             floor = Offset(max(box.floor, partition.log.start_offset))
             return floor, tuple(box.taken.ranges)
 
-    async def _read(self, _: NodeId, verb: ReadLetters) -> LetterPage:
+    async def _read(self, _: NodeId, verb: ReadDeadLetters) -> DeadLetterPage:
         async with Barrier(self._queues):
             partition = await self._partition(verb.topic, verb.partition)
             return await self._read_some(partition, verb.topic, verb.which, verb.step, verb.limit)
@@ -182,7 +182,7 @@ class PartitionLetters:
 
     async def _read_some(
         self, partition: Partition, topic: str, which: DeadLetterFilter, step: Step, limit: int
-    ) -> LetterPage:
+    ) -> DeadLetterPage:
         """At most `limit`, and not more than one step's worth."""
         await partition.flush_visible()
         found: list[DeadLetter] = []
@@ -191,13 +191,13 @@ class PartitionLetters:
         scanned = size = 0
         async for record in self._read_free(reader, step.first, end):
             if len(found) >= limit or scanned >= SCANNED_AT_ONCE or size >= STEP_BYTES_MAX:
-                return LetterPage(found, Step(first=Offset(record.offset), end=end))
+                return DeadLetterPage(found, Step(first=Offset(record.offset), end=end))
             scanned += 1
-            letter = _to_letter(record, topic, partition.index)
-            if _matches(letter, which):
-                found.append(letter)
+            message = _to_dead_letter(record, topic, partition.index)
+            if _matches(message, which):
+                found.append(message)
                 size += _size(record)
-        return LetterPage(found, Step(first=end, end=end))
+        return DeadLetterPage(found, Step(first=end, end=end))
 
     async def _read_free(
         self, reader: PartitionReader, first: int, end: int
@@ -216,26 +216,28 @@ class PartitionLetters:
 
     # --- moving -----------------------------------------------------------------------------------
 
-    async def _redrive(self, _: NodeId, verb: RedriveLetters) -> Redriven:
+    async def _redrive(self, _: NodeId, verb: RedriveDeadLetters) -> Redriven:
         """Move one step's worth."""
         partition = await self._partition(verb.topic, verb.partition)
         limit = min(verb.limit, REDRIVEN_AT_ONCE)
         page = await self._read_some(partition, verb.topic, verb.which, verb.step, limit)
-        return Redriven(await self._move(page.letters, verb.target), page.rest)
+        return Redriven(await self._move(page.messages, verb.target), page.rest)
 
-    async def _move(self, letters: Sequence[DeadLetter], target: str | None) -> int:
-        if not letters:
+    async def _move(self, messages: Sequence[DeadLetter], target: str | None) -> int:
+        if not messages:
             return 0
         wanted = []
-        for some, topic in _by_topic(letters, target):
+        for some, topic in _by_topic(messages, target):
             wanted += await self._batches(some, self._services.topic(topic))
-        dead_letters = TopicName(dead_letter_topic(letters[0].topic))
-        return await self._redriver.move(TopicPartition(dead_letters, letters[0].partition), wanted)
+        dead_letters = TopicName(dead_letter_topic(messages[0].topic))
+        return await self._redriver.move(
+            TopicPartition(dead_letters, messages[0].partition), wanted
+        )
 
-    async def _batches(self, letters: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:
+    async def _batches(self, messages: Sequence[DeadLetter], topic: Topic) -> list[Wanted]:
         by_partition: dict[int, list[DeadLetter]] = {}
-        for letter in letters:
-            by_partition.setdefault(_target_partition(letter, topic), []).append(letter)
+        for message in messages:
+            by_partition.setdefault(_target_partition(message, topic), []).append(message)
         found = []
         for index, some in by_partition.items():
             target = await move_target(self._services, topic.name, index)
@@ -248,7 +250,7 @@ class PartitionLetters:
 
     # --- purging ----------------------------------------------------------------------------------
 
-    async def _purge(self, _: NodeId, verb: PurgeLetters) -> int:
+    async def _purge(self, _: NodeId, verb: PurgeDeadLetters) -> int:
         partition = await self._partition(verb.topic, verb.partition)
         if verb.which != DeadLetterFilter():
             return await self._purge_some(partition, verb.topic, verb.which)
@@ -265,10 +267,10 @@ class PartitionLetters:
         while not step.is_over:
             page = await self._read_some(partition, topic, which, step, SCANNED_AT_ONCE)
             step = page.rest
-            if page.letters:
-                ranges = ranges_of(sorted(each.dlq_offset for each in page.letters))
+            if page.messages:
+                ranges = ranges_of(sorted(each.dlq_offset for each in page.messages))
                 await self._take(partition, ranges, partition.log.start_offset)
-                count += len(page.letters)
+                count += len(page.messages)
         return count
 
     async def _take(self, partition: Partition, ranges: Ranges, floor: Offset) -> None:
@@ -277,7 +279,7 @@ class PartitionLetters:
         await ledger.submit(lambda machine: machine.remove_dead_letters(ranges, floor))
 
 
-def _to_letter(record: Record, topic: str, index: int) -> DeadLetter:
+def _to_dead_letter(record: Record, topic: str, index: int) -> DeadLetter:
     history = read_failure_history(record)
     own = original(record)
     if history is not None:
@@ -290,15 +292,15 @@ def _size(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
-def _matches(letter: DeadLetter, which: DeadLetterFilter) -> bool:
-    history = letter.history
-    if which.dlq_offsets is not None and letter.dlq_offset not in which.dlq_offsets:
+def _matches(message: DeadLetter, which: DeadLetterFilter) -> bool:
+    history = message.history
+    if which.dlq_offsets is not None and message.dlq_offset not in which.dlq_offsets:
         return False
-    if which.key is not None and letter.record.key != which.key:
+    if which.key is not None and message.record.key != which.key:
         return False
     if which.header is not None:
         name, value = which.header
-        if header_value(letter.record, name) != value:
+        if header_value(message.record, name) != value:
             return False
     if which.reason is None and which.group is None and which.died_from is which.died_to is None:
         return True
@@ -312,19 +314,19 @@ def _matches(letter: DeadLetter, which: DeadLetterFilter) -> bool:
 
 
 def _by_topic(
-    letters: Sequence[DeadLetter], target: str | None
+    messages: Sequence[DeadLetter], target: str | None
 ) -> list[tuple[list[DeadLetter], str]]:
     found: dict[str, list[DeadLetter]] = {}
-    for letter in letters:
-        source = letter.history.topic if letter.history is not None else letter.topic
-        found.setdefault(target or source, []).append(letter)
+    for message in messages:
+        source = message.history.topic if message.history is not None else message.topic
+        found.setdefault(target or source, []).append(message)
     return [(some, topic) for topic, some in found.items()]
 
 
-def _target_partition(letter: DeadLetter, topic: Topic) -> int:
+def _target_partition(message: DeadLetter, topic: Topic) -> int:
     """Where it was; in another topic, where its key belongs."""
-    if topic.name == letter.topic and topic.has_partition(letter.partition):
-        return letter.partition
-    if letter.record.key is not None:
-        return murmur2_partition(letter.record.key, topic.partitions)
-    return letter.partition % topic.partitions
+    if topic.name == message.topic and topic.has_partition(message.partition):
+        return message.partition
+    if message.record.key is not None:
+        return murmur2_partition(message.record.key, topic.partitions)
+    return message.partition % topic.partitions
