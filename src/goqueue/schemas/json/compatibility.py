@@ -1,0 +1,490 @@
+"""Whether whatever an old JSON Schema allows is allowed by a new one, by Confluent's rules.
+
+A new schema reads old data if it is nowhere narrower.  Rules have the names that Confluent's
+registry gives to the differences.  What an object may have beside its `properties` is its content
+model: open (anything), partially open (`patternProperties`, or a schema of
+`additionalProperties`), or closed.  A property can be added only where old data cannot have had
+another one of that name, so not to an open one; and removed only where it may go on to be there.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+import re2
+
+from goqueue.schemas.errors import InvalidSchema
+from goqueue.schemas.json.references import Node, References
+from goqueue.schemas.limits import COMPARISONS_MAX
+from goqueue.schemas.schema import Incompatibility
+
+TYPES: Final = ("null", "boolean", "object", "array", "number", "integer", "string")
+# keyword, its rule's name, +1: an upper bound, -1: a lower one
+_BOUNDS: Final = (
+    ("maxLength", "MAX_LENGTH", 1),
+    ("minLength", "MIN_LENGTH", -1),
+    ("maximum", "MAXIMUM", 1),
+    ("minimum", "MINIMUM", -1),
+    ("exclusiveMaximum", "EXCLUSIVE_MAXIMUM", 1),
+    ("exclusiveMinimum", "EXCLUSIVE_MINIMUM", -1),
+    ("maxItems", "MAX_ITEMS", 1),
+    ("minItems", "MIN_ITEMS", -1),
+    ("maxProperties", "MAX_PROPERTIES", 1),
+    ("minProperties", "MIN_PROPERTIES", -1),
+)
+# Keywords that must not come or change, for nothing is known of what they allow.
+_OPAQUE: Final = ("if", "then", "else", "contains", "minContains", "maxContains", "propertyNames")
+_CHANGED: Final = "_CHANGED"
+
+Found = list[Incompatibility]
+Object = dict[str, Any]
+
+
+class Side(msgspec.Struct, frozen=True):
+    """A schema, with what its references mean."""
+
+    node: Node
+    references: References
+
+    def within(self, node: Any) -> "Side":
+        return Side(node if isinstance(node, dict | bool) else True, self.references)
+
+
+def unreadable(old: Side, new: Side) -> Found:
+    return _Comparison().compare(old, new, "#")
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Found] = {}
+        self._kept: list[Side] = []  # keys are addresses: what they are of must live on
+        self._comparisons = 0
+
+    def compare(self, old: Side, new: Side, path: str) -> Found:
+        """A pair that is under comparison further up counts as allowed: recursive schemas are."""
+        self._comparisons += 1
+        if self._comparisons > COMPARISONS_MAX:
+            raise InvalidSchema(f"the schemas take more than {COMPARISONS_MAX} comparisons")
+        old, new = _dereference(old), _dereference(new)
+        if isinstance(new.node, bool) or isinstance(old.node, bool):
+            return _compare_trivial(old.node, new.node, path)
+        pair = id(old.node), id(new.node)
+        if pair not in self._known:
+            self._kept += (old, new)
+            self._known[pair] = []
+            self._known[pair] = self._look(old, new, path)
+        return self._known[pair]
+
+    def _look(self, old: Side, new: Side, path: str) -> Found:
+        assert isinstance(old.node, dict)
+        assert isinstance(new.node, dict)
+        branches = _alternatives(old)
+        if branches is not None:  # each of them must be allowed by the new one
+            return self._compare_branches(old, branches, new, path)
+        found = self._compare_combined(old, new, path)
+        found += _compare_types(old.node, new.node, path)
+        if not found:
+            found += _compare_values(old.node, new.node, path)
+        types = _types(old.node)
+        if "object" in types:
+            found += self._compare_objects(old, new, path)
+        if "array" in types:
+            found += self._compare_arrays(old, new, path)
+        return found
+
+    # --- combined schemas -------------------------------------------------------------------------
+
+    def _compare_branches(self, old: Side, branches: list[Side], new: Side, path: str) -> Found:
+        others = _alternatives(new)
+        if others is None:
+            found: Found = []
+            for branch in branches:
+                found += self.compare(branch, new, path)
+            return found
+        for index, branch in enumerate(branches):
+            if not any(not self.compare(branch, other, path) for other in others):
+                text = f"no branch of the new schema allows what branch {index} did"
+                return [Incompatibility("SUM_TYPE_NARROWED", path, text)]
+        return []
+
+    def _compare_combined(self, old: Side, new: Side, path: str) -> Found:
+        assert isinstance(new.node, dict)
+        assert isinstance(old.node, dict)
+        found: Found = []
+        others = _alternatives(new)
+        if others is not None and not any(not self.compare(old, each, path) for each in others):
+            text = "none of the new alternatives allows what the old schema did"
+            found.append(Incompatibility("COMBINED_TYPE_CHANGED", path, text))
+        for index, each in enumerate(_list(new.node, "allOf")):
+            parts = [old, *(old.within(part) for part in _list(old.node, "allOf"))]
+            if not any(not self.compare(part, new.within(each), path) for part in parts):
+                text = "the new schema demands more than the old one"
+                found.append(
+                    Incompatibility("PRODUCT_TYPE_EXTENDED", f"{path}/allOf/{index}", text)
+                )
+        found += self._compare_not(old, new, path)
+        for keyword in _OPAQUE:
+            if keyword in new.node and new.node[keyword] != old.node.get(keyword):
+                rule = f"{_rule(keyword)}{_CHANGED}"
+                found.append(
+                    Incompatibility(rule, f"{path}/{keyword}", f"{keyword} was added or changed")
+                )
+        return found
+
+    def _compare_not(self, old: Side, new: Side, path: str) -> Found:
+        assert isinstance(new.node, dict)
+        assert isinstance(old.node, dict)
+        if "not" not in new.node:
+            return []
+        if "not" in old.node:  # what is refused now must have been refused
+            wider = self.compare(new.within(new.node["not"]), old.within(old.node["not"]), path)
+            if not wider:
+                return []
+        text = "the new schema refuses more than the old one"
+        return [Incompatibility("NOT_TYPE_EXTENDED", f"{path}/not", text)]
+
+    # --- objects ----------------------------------------------------------------------------------
+
+    def _compare_objects(self, old: Side, new: Side, path: str) -> Found:
+        assert isinstance(new.node, dict)
+        assert isinstance(old.node, dict)
+        found = _compare_required(old.node, new, path)
+        before, after = _properties(old.node), _properties(new.node)
+        for name in {**before, **after}:
+            place = f"{path}/properties/{name}"
+            if name not in after:
+                found += self._compare_removed(old.within(before[name]), new, name, place)
+            elif name not in before:
+                found += self._compare_added(old, new, name, place)
+            else:
+                found += self.compare(old.within(before[name]), new.within(after[name]), place)
+        found += self._compare_pattern_properties(old, new, path)
+        found += self._compare_additional(old, new, path, "additionalProperties")
+        return found + _compare_dependencies(old, new, path)
+
+    def _compare_removed(self, before: Side, new: Side, name: str, place: str) -> Found:
+        if _is_open(new.node):
+            return []
+        cover = _covering(new, name)
+        if cover is None:
+            if before.node is False:
+                return []
+            text = f"property {name!r} was removed, and others are not allowed"
+            return [Incompatibility("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", place, text)]
+        found = self.compare(before, cover, place)
+        if not found:
+            return []
+        text = f"property {name!r} was removed, and what is allowed instead is narrower"
+        rule = "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+        return [*found, Incompatibility(rule, place, text)]
+
+    def _compare_added(self, old: Side, new: Side, name: str, place: str) -> Found:
+        assert isinstance(new.node, dict)
+        after = new.within(_properties(new.node)[name])
+        if _is_open(old.node):
+            if after.node is True or after.node == {}:
+                return []
+            text = f"old data may have anything as {name!r}, for other properties were allowed"
+            return [Incompatibility("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", place, text)]
+        found: Found = []
+        cover = _covering(old, name)
+        if cover is not None:
+            found = self.compare(cover, after, place)
+            if found:
+                text = f"property {name!r} is narrower than what was allowed as it"
+                rule = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+                found = [*found, Incompatibility(rule, place, text)]
+        if name in _list(new.node, "required") and not _has_default(after):
+            text = f"property {name!r} is required, has no default, and old data has none"
+            rule = "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"
+            found = [*found, Incompatibility(rule, place, text)]
+        return found
+
+    def _compare_pattern_properties(self, old: Side, new: Side, path: str) -> Found:
+        assert isinstance(new.node, dict)
+        assert isinstance(old.node, dict)
+        before, after = (each.get("patternProperties", {}) for each in (old.node, new.node))
+        found: Found = []
+        for pattern, schema in after.items():
+            place = f"{path}/patternProperties/{pattern}"
+            if pattern in before:
+                found += self.compare(old.within(before[pattern]), new.within(schema), place)
+            elif _is_open(old.node) and schema not in (True, {}):
+                text = "old data may have anything under names of the pattern"
+                found.append(Incompatibility("PATTERN_PROPERTY_ADDED", place, text))
+        return found
+
+    def _compare_additional(self, old: Side, new: Side, path: str, keyword: str) -> Found:
+        assert isinstance(new.node, dict)
+        assert isinstance(old.node, dict)
+        before, after = old.node.get(keyword, True), new.node.get(keyword, True)
+        place = f"{path}/{keyword}"
+        if after is True or after == {} or before is False:
+            return []
+        if after is False:
+            text = f"{keyword} were allowed"
+            return [Incompatibility(f"{_rule(keyword)}_REMOVED", place, text)]
+        if before is True or before == {}:
+            text = f"{keyword} of any kind were allowed"
+            return [Incompatibility(f"{_rule(keyword)}_NARROWED", place, text)]
+        return self.compare(old.within(before), new.within(after), place)
+
+    # --- arrays -----------------------------------------------------------------------------------
+
+    def _compare_arrays(self, old: Side, new: Side, path: str) -> Found:
+        assert isinstance(new.node, dict)
+        assert isinstance(old.node, dict)
+        first, rest = _items(old)
+        new_first, new_rest = _items(new)
+        found: Found = []
+        for index in range(max(len(first), len(new_first))):
+            before = first[index] if index < len(first) else rest
+            after = new_first[index] if index < len(new_first) else new_rest
+            found += self.compare(before, after, f"{path}/items/{index}")
+        return found + self.compare(rest, new_rest, f"{path}/items")
+
+
+# --- keywords -------------------------------------------------------------------------------------
+
+
+def _compare_trivial(old: Node, new: Node, path: str) -> Found:
+    if new is True or old is False or new == {}:
+        return []
+    if new is False:
+        return [Incompatibility("TYPE_NARROWED", path, "nothing is allowed any more")]
+    return _compare_types({}, new, path) or _compare_values({}, new, path) or _demands(new, path)
+
+
+def _demands(new: Node, path: str) -> Found:
+    """Whether it has keywords that narrow what was anything."""
+    narrowing = {"required", "properties", "items", "allOf", "anyOf", "oneOf", "not", *_OPAQUE}
+    narrowing |= {"additionalProperties", "patternProperties", "dependencies"}
+    if isinstance(new, dict) and narrowing & new.keys():
+        return [Incompatibility("SCHEMA_ADDED", path, "anything was allowed")]
+    return []
+
+
+def _compare_types(old: Object, new: Object, path: str) -> Found:
+    before, after = _types(old), _types(new)
+    missing = [each for each in before if each not in after]
+    if "integer" in missing and "number" in after:
+        missing.remove("integer")
+    if not missing:
+        return []
+    disjoint = not any(each in after for each in before)
+    rule = "TYPE_CHANGED" if disjoint else "TYPE_NARROWED"
+    text = f"{', '.join(missing)} was allowed; now {', '.join(after)}"
+    return [Incompatibility(rule, f"{path}/type" if "type" in new else path, text)]
+
+
+def _compare_values(old: Object, new: Object, path: str) -> Found:
+    found = _compare_enums(old, new, path)
+    for keyword, rule, sign in _BOUNDS:
+        found += _compare_bound(old.get(keyword), new.get(keyword), sign, rule, f"{path}/{keyword}")
+    if "pattern" in new and new["pattern"] != old.get("pattern"):
+        rule = "PATTERN_CHANGED" if "pattern" in old else "PATTERN_ADDED"
+        found.append(Incompatibility(rule, f"{path}/pattern", "strings need not have matched it"))
+    if new.get("uniqueItems") is True and old.get("uniqueItems") is not True:
+        text = "items could be equal"
+        found.append(Incompatibility("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", text))
+    return found + _compare_multiples(old, new, path)
+
+
+def _compare_enums(old: Object, new: Object, path: str) -> Found:
+    before, after = _values(old), _values(new)
+    if after is None:
+        return []
+    if before is None:
+        return [Incompatibility("ENUM_ARRAY_ADDED", f"{path}/enum", "other values were allowed")]
+    missing = [each for each in before if each not in after]
+    if not missing:
+        return []
+    rule = "CONST_CHANGED" if "const" in new else "ENUM_ARRAY_NARROWED"
+    text = f"{str(missing[0])[:50]!r} was allowed"
+    return [Incompatibility(rule, f"{path}/{'const' if 'const' in new else 'enum'}", text)]
+
+
+def _compare_bound(before: Any, after: Any, sign: int, rule: str, path: str) -> Found:
+    if not _is_number(after):
+        return []
+    if not _is_number(before):
+        if sign < 0 and after == 0 and "minimum" not in path.lower():
+            return []  # a length or a count is never negative
+        return [Incompatibility(f"{rule}_ADDED", path, f"the bound {after} is new")]
+    if sign * after >= sign * before:
+        return []
+    way = "DECREASED" if sign > 0 else "INCREASED"
+    return [Incompatibility(f"{rule}_{way}", path, f"the bound was {before}, now {after}")]
+
+
+def _compare_multiples(old: Object, new: Object, path: str) -> Found:
+    before: Any = old.get("multipleOf")
+    after: Any = new.get("multipleOf")
+    if not _is_number(after) or before == after:
+        return []
+    place = f"{path}/multipleOf"
+    if not _is_number(before):
+        return [Incompatibility("MULTIPLE_OF_ADDED", place, "any number was allowed")]
+    if before % after == 0:
+        return []
+    rule = "MULTIPLE_OF_EXPANDED" if after % before == 0 else "MULTIPLE_OF_CHANGED"
+    return [Incompatibility(rule, place, f"multiples of {before} were allowed, now of {after}")]
+
+
+def _compare_required(old: Object, new: Side, path: str) -> Found:
+    assert isinstance(new.node, dict)
+    found: Found = []
+    after = _properties(new.node)
+    for name in _list(new.node, "required"):
+        if name in _list(old, "required") or _has_default(new.within(after.get(name))):
+            continue
+        if name in after and name not in _properties(old):
+            continue  # an added property: looked at with the others
+        text = f"property {name!r} was optional, and has no default"
+        found.append(Incompatibility("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", text))
+    return found
+
+
+def _compare_dependencies(old: Side, new: Side, path: str) -> Found:
+    assert isinstance(new.node, dict)
+    assert isinstance(old.node, dict)
+    found: Found = []
+    for keyword in ("dependencies", "dependentRequired", "dependentSchemas"):
+        before, after = old.node.get(keyword, {}), new.node.get(keyword, {})
+        for name, demanded in after.items():
+            known = before.get(name)
+            if isinstance(demanded, list) and isinstance(known, list):
+                fine = set(demanded) <= set(known)
+            else:
+                fine = known == demanded or demanded in ([], True, {})
+            if not fine:
+                text = f"what {name!r} demands was added or extended"
+                rule = "DEPENDENCY_EXTENDED" if known is not None else "DEPENDENCY_ADDED"
+                found.append(Incompatibility(rule, f"{path}/{keyword}/{name}", text))
+    return found
+
+
+# --- looking at a schema --------------------------------------------------------------------------
+
+
+def _dereference(side: Side) -> Side:
+    """Follow `$ref`; keywords beside it count as one more part, as 2020-12 has it."""
+    seen = 0
+    while isinstance(side.node, dict) and isinstance(side.node.get("$ref"), str):
+        seen += 1
+        target = side.references.resolve(side.node, side.node["$ref"])
+        if seen > COMPARISONS_MAX:
+            raise InvalidSchema("the schema refers to itself for the same value")
+        side = side.within(target)
+    return side
+
+
+def _alternatives(side: Side) -> list[Side] | None:
+    if isinstance(side.node, bool):
+        return None
+    for keyword in ("oneOf", "anyOf"):
+        branches = _list(side.node, keyword)
+        if branches:
+            return [side.within(each) for each in branches]
+    return None
+
+
+def _types(node: Object) -> list[str]:
+    declared = node.get("type")
+    if isinstance(declared, str):
+        types: Iterable[str] = (declared,)
+    elif isinstance(declared, list):
+        types = declared
+    elif (values := _values(node)) is not None:
+        types = {_type_of(each) for each in values}
+    else:
+        return list(TYPES)
+    found = [each for each in TYPES if each in types]
+    return [*found, "integer"] if "number" in found and "integer" not in found else found
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _values(node: Object) -> list[Any] | None:
+    """Those that an enum or a const allows."""
+    if "const" in node:
+        return [node["const"]]
+    values = node.get("enum")
+    return values if isinstance(values, list) else None
+
+
+def _properties(node: Object) -> Object:
+    found = node.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _list(node: Object, keyword: str) -> list[Any]:
+    found = node.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def _items(side: Side) -> tuple[list[Side], Side]:
+    """The schemas of the first items, and that of the others."""
+    assert isinstance(side.node, dict)
+    items = side.node.get("items", True)
+    if isinstance(items, list):  # up to 2019-09
+        first, rest = items, side.node.get("additionalItems", True)
+    else:
+        first, rest = _list(side.node, "prefixItems"), items
+    return [side.within(each) for each in first], side.within(rest)
+
+
+def _is_open(node: Node) -> bool:
+    if isinstance(node, bool):
+        return node
+    additional = node.get("additionalProperties", True)
+    return not node.get("patternProperties") and (additional is True or additional == {})
+
+
+def _covering(side: Side, name: str) -> Side | None:
+    """What a property of the name must be, without having been declared."""
+    assert isinstance(side.node, dict)
+    for pattern, schema in side.node.get("patternProperties", {}).items():
+        if _matches(pattern, name):
+            return side.within(schema)
+    additional = side.node.get("additionalProperties", True)
+    return None if additional is False else side.within(additional)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """In linear time; a pattern that needs more (lookaround) counts as one that matches."""
+    try:
+        return re2.search(pattern, name) is not None
+    except re2.error:
+        return True
+
+
+def _has_default(side: Side) -> bool:
+    node = _dereference(side).node
+    return isinstance(node, dict) and "default" in node
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _rule(keyword: str) -> str:
+    """ADDITIONAL_PROPERTIES, say."""
+    return re.sub(r"([A-Z])", r"_\1", keyword).upper()

@@ -1,0 +1,108 @@
+"""Payloads against a JSON Schema: jsonschema-rs, compiled once, within bounds."""
+
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from goqueue.schemas.errors import InvalidSchema
+from goqueue.schemas.json.references import Node
+from goqueue.schemas.json.work import Looks
+from goqueue.schemas.limits import (
+    BACKTRACKS_MAX,
+    PAYLOAD_DEPTH_MAX,
+    REASON_WORK_MAX,
+    WORK_MAX,
+)
+from goqueue.schemas.schema import Problem
+
+_DRAFTS = {
+    "draft-04": jsonschema_rs.Draft4Validator,
+    "draft-06": jsonschema_rs.Draft6Validator,
+    "draft-07": jsonschema_rs.Draft7Validator,
+    "2019-09": jsonschema_rs.Draft201909Validator,
+    "2020-12": jsonschema_rs.Draft202012Validator,
+}
+DEFAULT_DRAFT = "draft-07"
+
+
+def draft_of(document: Node) -> str:
+    """By `$schema`; without one as Confluent's registry takes it."""
+    declared = document.get("$schema") if isinstance(document, dict) else None
+    if declared is None:
+        return DEFAULT_DRAFT
+    for name in _DRAFTS:
+        if isinstance(declared, str) and name in declared:
+            return name
+    raise InvalidSchema(f"$schema {declared!r} is none of {', '.join(_DRAFTS)}")
+
+
+def compile_schema(document: Node, named: dict[str, Node]) -> Any:
+    """Raises `InvalidSchema` where the draft's own schema, or a pattern, is broken."""
+    try:
+        registry = jsonschema_rs.Registry(list(named.items())) if named else None
+        options = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS_MAX)
+        draft = _DRAFTS[draft_of(document)]
+        return draft(document, registry=registry, pattern_options=options, offline=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        message = getattr(error, "message", None) or str(error)
+        where = "/".join(str(each) for each in getattr(error, "instance_path", ()))
+        raise InvalidSchema(f"invalid JSON Schema at /{where}: {message[:500]}") from error
+
+
+class JsonValidator:
+    def __init__(self, compiled: Any, looks: Looks) -> None:
+        self._compiled = compiled
+        self._looks = looks
+        self._looks_max = looks.at(PAYLOAD_DEPTH_MAX)
+
+    def check(self, payload: memoryview) -> Problem | None:
+        try:
+            document = msgspec.json.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return Problem("", f"not JSON: {error}")
+        size = len(payload)
+        work = self._looks_max * size
+        if size > PAYLOAD_DEPTH_MAX or work > REASON_WORK_MAX:
+            depth, values = _measure(bytes(payload))
+            if depth > PAYLOAD_DEPTH_MAX:
+                return Problem("", f"nested deeper than {PAYLOAD_DEPTH_MAX} levels")
+            work = self._looks.at(depth) * values
+            if work > WORK_MAX:
+                return Problem("", f"{depth} levels of {values} values take too long to validate")
+        if self._compiled.is_valid(document):
+            return None
+        if work > REASON_WORK_MAX:
+            return Problem("", "not valid against the schema")
+        return self._explain(document)
+
+    def _explain(self, document: Any) -> Problem:
+        try:
+            self._compiled.validate(document)
+        except jsonschema_rs.ValidationError as error:
+            path = "".join(f"/{_escape(str(each))}" for each in error.instance_path)
+            return Problem(path, error.message[:500])
+        return Problem("", "not valid against the schema")
+
+
+def _measure(data: bytes) -> tuple[int, int]:
+    """How deep the text is nested, at most, and how many values it has, at most."""
+    opened = data.count(b"[") + data.count(b"{")
+    values = 1 + opened + data.count(b",")
+    if opened <= 8:
+        return opened, values
+    depth = deepest = 0
+    for byte in data.translate(None, _NO_BRACKETS):
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    return deepest, values
+
+
+_NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

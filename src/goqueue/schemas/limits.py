@@ -1,0 +1,19 @@
+"""How large and how nested schemas and payloads may be.
+
+A schema comes from anybody who may write; these bounds keep what is done with one, parsing,
+comparing, validating, within milliseconds.  Each refusal names its bound.
+"""
+
+from typing import Final
+
+SCHEMA_BYTES_MAX: Final = 512 * 1024
+SCHEMA_DEPTH_MAX: Final = 64
+SCHEMA_NODES_MAX: Final = 20_000  # values in a JSON document
+REFERENCES_MAX: Final = 200  # of a schema, those of its references among them
+COMPARISONS_MAX: Final = 50_000  # of pairs of subschemas, in one check
+PAYLOAD_DEPTH_MAX: Final = 100
+PAYLOAD_STEPS_MAX: Final = 2_000_000  # values in one Avro payload
+WORK_MAX: Final = 1_000_000  # looks of a JSON Schema at the values of one payload
+REASON_WORK_MAX: Final = 2_000  # more looks than that, and a refusal does not say where
+BACKTRACKS_MAX: Final = 100_000  # of a pattern, for one string
+SUBJECT_LENGTH_MAX: Final = 512
