@@ -44,6 +44,7 @@ from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.schemas.service import Schemas
 from goqueue.broker.startup import Startup
 from goqueue.broker.storage.backups import Backups
 from goqueue.broker.storage.batch_validation import prepare
@@ -112,6 +113,7 @@ class Broker:
         self.coordinate_transactions = self._coordinators.coordinate_transactions
         self.group_coordinator = self._coordinators.group_coordinator
         self.transaction_coordinator = self._coordinators.transaction_coordinator
+        self.registry_node = self._coordinators.registry_node
 
         topic_admin = TopicAdmin(self, changes)
         self.create_topic = topic_admin.create_topic
@@ -148,6 +150,7 @@ class Broker:
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)
+        self.schemas = Schemas(environment.disk)
         self.transaction_peers = TransactionPeers(self)
         self.cluster.handlers |= self.transaction_peers.handlers
         orphans.elsewhere = self.transaction_peers
@@ -264,6 +267,8 @@ class Broker:
         )
         if self.transactions.is_coordinating:
             coordinators.append(self.transactions.host)
+        if self.schemas.is_coordinating:
+            coordinators.append(self.schemas.host)
         return (self.controller.host, *coordinators, *self.queues.hosts)
 
     # --- metadata ---------------------------------------------------------------------------------

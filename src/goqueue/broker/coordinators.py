@@ -1,8 +1,9 @@
 """Which groups and transactions this node coordinates, and which other node coordinates the rest.
 
-A node that leads the partition of `__groups` or `__transactions` (`CoordinatorTopics`) opens the
-machine on it, and drops the machine when it leads no more.  The machines wait for the broker to be
-started, and one is opened at a time: it is read when the one before writes no more.
+A node that leads the partition of `__groups`, `__transactions` or `__schemas`
+(`CoordinatorTopics`) opens the machine on it, and drops the machine when it leads no more.  The
+machines wait for the broker to be started, and one is opened at a time: it is read when the one
+before writes no more.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.coordinator_topics import (
     COORDINATED,
     GROUPS_TOPIC,
+    SCHEMAS_TOPIC,
     TRANSACTIONS_TOPIC,
     CoordinatorTopics,
 )
@@ -26,6 +28,7 @@ from goqueue.broker.internal_topics import InternalTopics
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.schemas.service import Schemas
 from goqueue.broker.storage.bundle import Bundle
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.cluster import Topic
@@ -35,6 +38,7 @@ from goqueue.model.errors import NotCoordinator, NotLeader
 from goqueue.model.ids import NodeId
 from goqueue.queue import QueueRegistry
 from goqueue.runtime import Clock
+from goqueue.schemas import RegistryMachine
 from goqueue.txn import TransactionMachine
 
 WAIT_SECONDS_MAX: Final = 10.0  # of a start, for the controller to create the topics
@@ -50,6 +54,7 @@ class CoordinatingBroker(Protocol):
     groups: Groups
     group_configs: GroupConfigs
     queues: Queues
+    schemas: Schemas
     transactions: Transactions
 
     @property
@@ -76,6 +81,7 @@ class Coordinators:
         self._opening = asyncio.Lock()  # held while the log of one of them is read
         # Of the machines that other nodes may run at times: they outlive their hosts.
         self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
+        self._registry_upkeep = HostUpkeep(clock)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -93,6 +99,8 @@ class Coordinators:
             await broker.groups.take_over_members(registry)
         if self._topics.is_only_here(TRANSACTIONS_TOPIC):
             broker.transactions.attach(await self._open_transactions())
+        if self._topics.is_only_here(SCHEMAS_TOPIC):
+            await self.run_registry()
 
     async def join(self) -> None:
         """This node has registered with those that elect their controller."""
@@ -113,6 +121,7 @@ class Coordinators:
             for name, seat, coordinate in (
                 (GROUPS_TOPIC, self._broker.groups, self.coordinate_groups),
                 (TRANSACTIONS_TOPIC, self._broker.transactions, self.coordinate_transactions),
+                (SCHEMAS_TOPIC, self._broker.schemas, self.run_registry),
             ):
                 is_mine = self._topics.find(name) is not None and self._topics.is_only_here(name)
                 if is_mine and not seat.is_coordinating and not self._is_stopping:
@@ -127,6 +136,7 @@ class Coordinators:
         """What runs until it is cancelled."""
         yield self._group_upkeep.run()
         yield self._transaction_upkeep.run()
+        yield self._registry_upkeep.run()
         cluster, controller = self._broker.cluster, self._broker.controller
         if self._broker.config.cluster.listen and (cluster.elects or cluster.elsewhere is None):
             yield self._topics.run(lambda: controller.host, lambda: controller.is_leading)
@@ -142,6 +152,7 @@ class Coordinators:
         self._started.set()
         self._broker.groups.resign()
         self._broker.transactions.resign()
+        self._broker.schemas.resign()
 
     # --- what this node leads ---------------------------------------------------------------------
 
@@ -157,8 +168,10 @@ class Coordinators:
             self.partition_resigned(bundle)
             if topic.name == GROUPS_TOPIC:
                 await self.coordinate_groups()
-            else:
+            elif topic.name == TRANSACTIONS_TOPIC:
                 await self.coordinate_transactions()
+            else:
+                await self.run_registry()
 
     def partition_resigned(self, bundle: Bundle) -> None:
         """None of its logs takes writes any more."""
@@ -166,6 +179,8 @@ class Coordinators:
             self._broker.groups.resign()
         elif bundle.topic == TRANSACTIONS_TOPIC:
             self._broker.transactions.resign()
+        elif bundle.topic == SCHEMAS_TOPIC:
+            self._broker.schemas.resign()
         else:
             self._broker.queues.partition_resigned(bundle)
 
@@ -196,6 +211,12 @@ class Coordinators:
             self._transaction_upkeep,
         )
 
+    async def run_registry(self) -> None:
+        """This node leads `__schemas`."""
+        machine, upkeep = RegistryMachine(), self._registry_upkeep
+        host = await self._internal.open_host(SCHEMAS_TOPIC, machine, upkeep=upkeep)
+        self._broker.schemas.attach(host)
+
     # --- who coordinates --------------------------------------------------------------------------
 
     def group_coordinator(self, group_id: str) -> NodeId:
@@ -206,4 +227,9 @@ class Coordinators:
     def transaction_coordinator(self, transactional_id: str) -> NodeId:
         """As `group_coordinator`, of the transactions of an id."""
         found = self._topics.coordinator(TRANSACTIONS_TOPIC, transactional_id)
+        return self._broker.cluster.voter if found is None else found
+
+    def registry_node(self) -> NodeId:
+        """As `group_coordinator`, of the schema registry."""
+        found = self._topics.coordinator(SCHEMAS_TOPIC, "")
         return self._broker.cluster.voter if found is None else found

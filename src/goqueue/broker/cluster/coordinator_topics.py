@@ -1,6 +1,7 @@
-"""Where groups and transactions are coordinated: by who leads the partition of their topic.
+"""Where groups and transactions are coordinated, and where the schema registry runs: by who leads
+the partition of their topic.
 
-    __groups, __transactions     topics of a cluster's metadata, with replicas, a leader and an ISR
+    __groups, __transactions, __schemas    topics of a cluster's metadata, with replicas, a leader
 
 In a cluster these topics are created by the node that decides, on the node that formed the cluster
 (`home`), where their directories may be already; those of a broker that was alone become theirs.
@@ -31,7 +32,8 @@ from goqueue.runtime import Clock
 
 GROUPS_TOPIC: Final = "__groups"
 TRANSACTIONS_TOPIC: Final = "__transactions"
-COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
+SCHEMAS_TOPIC: Final = "__schemas"  # always one partition
+COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC, SCHEMAS_TOPIC)
 LOOK_SECONDS: Final = 1.0
 CREATE_SECONDS: Final = 0.1  # after which it is looked again whether they are there
 

@@ -19,7 +19,11 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from goqueue.broker.cluster.coordinator_topics import (
+    GROUPS_TOPIC,
+    SCHEMAS_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 from goqueue.broker.groups.coordinator import view_of
 from goqueue.broker.internal_topics import LEDGERS_TOPIC, METADATA_TOPIC
 from goqueue.broker.producer_ids import PRODUCER_ID_BLOCK
@@ -41,6 +45,7 @@ from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicName
 from goqueue.model.machine import Machine
 from goqueue.queue import GroupTable, QueueMachine, QueueRegistry
 from goqueue.runtime import Disk
+from goqueue.schemas import RegistryMachine
 from goqueue.txn import TransactionMachine
 
 PRODUCER_IDS_SKIPPED: Final = 1_000 * PRODUCER_ID_BLOCK  # none of them may be given out again
@@ -53,6 +58,7 @@ MEANING: Final = {
     ),
     GROUPS_TOPIC: "offsets committed then: those groups read again from what they had committed",
     TRANSACTIONS_TOPIC: "transactions that began or ended then may be aborted by their time-out",
+    SCHEMAS_TOPIC: "schemas that were registered, and levels that were set then",
     LEDGERS_TOPIC: "queue groups that began or were deleted then",
 }
 LEDGER_MEANING: Final = "acks and retries of queues then: those messages are delivered again"
@@ -155,6 +161,7 @@ def replay_all(disk: Disk, config: Config) -> dict[str, Replayed]:
     makers: dict[str, Callable[[], AnyMachine]] = {
         GROUPS_TOPIC: lambda: GroupMachine(config.groups, view_of(metadata.topics.values())),
         TRANSACTIONS_TOPIC: TransactionMachine,
+        SCHEMAS_TOPIC: RegistryMachine,
         LEDGERS_TOPIC: lambda: QueueRegistry(GroupTable()),
     }
     for topic, make in makers.items():

@@ -42,7 +42,7 @@ class _Parser:
             case list():
                 return self._union(document, namespace, path)
             case {"type": "record" | "error" | "enum" | "fixed"}:
-                return self._named(document, namespace, path)
+                return self._parse_named(document, namespace, path)
             case {"type": "array"}:
                 return Array(self.parse(_need(document, "items", path), namespace, f"{path}/items"))
             case {"type": "map"}:
@@ -75,7 +75,7 @@ class _Parser:
             seen.add(branch.name)
         return Union(tuple(branches))
 
-    def _named(self, document: dict[str, Any], namespace: str, path: str) -> AvroType:
+    def _parse_named(self, document: dict[str, Any], namespace: str, path: str) -> AvroType:
         name = _need(document, "name", path)
         own = document.get("namespace", namespace)
         if not isinstance(name, str) or not isinstance(own, str):
@@ -90,7 +90,7 @@ class _Parser:
             case "enum":
                 named: AvroType = _enum(document, full_name, aliases, path)
             case "fixed":
-                named = _fixed(document, full_name, aliases, path)
+                named = _parse_fixed(document, full_name, aliases, path)
             case _:
                 record = Record(full_name, aliases)
                 self._names[full_name] = record  # its fields may use it
@@ -137,7 +137,7 @@ def _enum(document: dict[str, Any], name: str, aliases: tuple[str, ...], path: s
     return Enum(name, aliases, tuple(symbols), default)
 
 
-def _fixed(document: dict[str, Any], name: str, aliases: tuple[str, ...], path: str) -> Fixed:
+def _parse_fixed(document: dict[str, Any], name: str, aliases: tuple[str, ...], path: str) -> Fixed:
     size = document.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= FIXED_BYTES_MAX:
         raise _invalid(path, "a fixed has a size in bytes")

@@ -131,7 +131,7 @@ class _Parser:
                 case "option":
                     self._option()
                 case "reserved":
-                    self._reserved(message)
+                    self._reserve(message)
                 case "extensions":
                     self._extensions(message)
                 case "extend":
@@ -223,7 +223,7 @@ class _Parser:
             elif not tokens.accept(";"):
                 self._field(message, index)
 
-    def _reserved(self, message: Message) -> None:
+    def _reserve(self, message: Message) -> None:
         tokens = self._tokens
         tokens.take()
         if tokens.peek_kind() == "string":
@@ -268,7 +268,7 @@ class _Parser:
                     if self._option() == ("allow_alias", "true"):
                         enum.options.allow_alias = True
                 case "reserved":
-                    self._enum_reserved(enum)
+                    self._reserve_in_enum(enum)
                 case ";":
                     tokens.take()
                 case _:
@@ -281,7 +281,7 @@ class _Parser:
                     tokens.expect(";")
                     enum.value.add(name=name, number=number)
 
-    def _enum_reserved(self, enum: Enum) -> None:
+    def _reserve_in_enum(self, enum: Enum) -> None:
         tokens = self._tokens
         tokens.take()
         if tokens.peek_kind() == "string":

@@ -34,7 +34,7 @@ def print_file(file: File) -> str:
 def _message(message: Message, is_proto3: bool) -> Iterator[str]:
     entries = {each.name: each for each in message.nested_type if each.options.map_entry}
     yield f"message {message.name} {{"
-    yield from _reserved(message, end=1)
+    yield from _reservations(message, end=1)
     for each in message.extension_range:
         yield f"  extensions {each.start} to {each.end - 1};"
     seen = set()
@@ -47,9 +47,9 @@ def _message(message: Message, is_proto3: bool) -> Iterator[str]:
             yield f"  {_field(field, entries, is_proto3)}"
     for nested in message.nested_type:
         if nested.name not in entries:
-            yield from _indented(_message(nested, is_proto3))
+            yield from _indent(_message(nested, is_proto3))
     for enum in message.enum_type:
-        yield from _indented(_enum(enum))
+        yield from _indent(_enum(enum))
     yield "}"
 
 
@@ -97,19 +97,19 @@ def _enum(enum: Enum) -> Iterator[str]:
     yield f"enum {enum.name} {{"
     if enum.options.allow_alias:
         yield "  option allow_alias = true;"
-    yield from _reserved(enum, end=0)
+    yield from _reservations(enum, end=0)
     for value in enum.value:
         yield f"  {value.name} = {value.number};"
     yield "}"
 
 
-def _reserved(where: Message | Enum, *, end: int) -> Iterator[str]:
+def _reservations(where: Message | Enum, *, end: int) -> Iterator[str]:
     for each in where.reserved_range:
         yield f"  reserved {each.start} to {each.end - end};"
     for name in where.reserved_name:
         yield f'  reserved "{name}";'
 
 
-def _indented(lines: Iterator[str]) -> Iterator[str]:
+def _indent(lines: Iterator[str]) -> Iterator[str]:
     for line in lines:
         yield f"  {line}"

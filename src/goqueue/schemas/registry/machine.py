@@ -148,6 +148,11 @@ class RegistryMachine:
         self._resolve(references, found, set())
         return found
 
+    def pin(self, reference: Reference) -> Reference:
+        """To the version that it means now, if it means the latest."""
+        version = self.version(reference.subject, reference.version, deleted=True).version
+        return Reference(reference.name, reference.subject, version)
+
     def _resolve(
         self, references: Iterable[Reference], found: dict[str, SchemaText], above: set[str]
     ) -> None:

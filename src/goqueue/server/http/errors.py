@@ -27,6 +27,7 @@ from goqueue.cluster import errors as cluster_errors
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.queue import errors as queue_errors
+from goqueue.schemas import errors as schema_errors
 from goqueue.server.http.body_errors import (
     BODY,
     empty_body,
@@ -139,6 +140,25 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     txn_errors.UnknownProducer: 404,
     txn_errors.TransactionalIdNotFound: 404,
     txn_errors.InvalidTransactionTimeout: 400,
+    schema_errors.SchemaError: 400,
+    schema_errors.SubjectNotFound: 404,
+    schema_errors.VersionNotFound: 404,
+    schema_errors.SchemaNotFound: 404,
+    schema_errors.SubjectSoftDeleted: 404,
+    schema_errors.SubjectNotSoftDeleted: 404,
+    schema_errors.VersionSoftDeleted: 404,
+    schema_errors.VersionNotSoftDeleted: 404,
+    schema_errors.CompatibilityNotConfigured: 404,
+    schema_errors.ModeNotConfigured: 404,
+    schema_errors.IncompatibleSchema: 409,
+    schema_errors.InvalidSchema: 422,
+    schema_errors.InvalidVersion: 422,
+    schema_errors.InvalidCompatibility: 422,
+    schema_errors.InvalidMode: 422,
+    schema_errors.OperationNotPermitted: 422,
+    schema_errors.ReferenceExists: 422,
+    schema_errors.InvalidSubject: 422,
+    schema_errors.RegistryChanged: 503,
     IdempotencyKeyReused: 422,
     NotAssigned: 403,
     PollSuperseded: 409,

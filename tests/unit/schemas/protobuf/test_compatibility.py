@@ -1,6 +1,5 @@
 """Which Protobuf schemas read each other's messages."""
 
-
 import pytest
 
 from goqueue.schemas import SchemaType

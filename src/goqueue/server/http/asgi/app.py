@@ -23,6 +23,7 @@ from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.asgi.readiness import Health
 from goqueue.server.http.openapi import page
 from goqueue.server.http.openapi.document import ApiDocument
+from goqueue.server.http.registry import listener as registry
 from goqueue.server.http.routes import (
     admin,
     application_transactions,
@@ -109,7 +110,7 @@ def _application(
 ) -> Litestar:
     api = Router("/", route_handlers=API, before_request=errors.refuse_unknown_parameters)
     app = Litestar(
-        [*page.HANDLERS, *health.routes.handlers, api],
+        [*page.HANDLERS, *health.routes.handlers, api, registry.ROUTER],
         dependencies={name: _constant(value) for name, value in given.items()},
         exception_handlers={
             errors.Detailed: errors.on_detailed,

@@ -8,6 +8,7 @@ GROUP          the coordinator of the group that the path names
 GROUPS         the coordinator of groups
 TRANSACTIONS   the coordinator of transactions
 NODE           the node that the path names
+REGISTRY       the node that runs the schema registry
 """
 
 import enum
@@ -28,6 +29,7 @@ class Place(enum.Enum):
     GROUPS = "groups"
     TRANSACTIONS = "transactions"
     NODE = "node"
+    REGISTRY = "registry"
 
 
 # By the first words of the paths; a longer path that is listed itself has its own.
@@ -40,7 +42,9 @@ FAMILIES: Final = {
     "/producers": Place.TRANSACTIONS,
     "/queues": Place.HERE,
     "/rebalance": Place.GROUPS,
+    "/registry": Place.REGISTRY,
     "/reliability": Place.HERE,
+    "/schemas": Place.REGISTRY,
     "/topics": Place.HERE,
     "/transactions": Place.TRANSACTIONS,
 }
@@ -88,6 +92,8 @@ def node_of(broker: Broker, path_template: str, parameters: Mapping[str, Any]) -
         case Place.NODE:
             node_id = NodeId(parameters["node_id"])
             return node_id if node_id in broker.metadata.nodes else None
+        case Place.REGISTRY:
+            return broker.registry_node()
 
 
 def _leader(broker: Broker, name: str, partition: int) -> NodeId | None:

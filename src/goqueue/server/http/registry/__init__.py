@@ -1,0 +1,1 @@
+"""Confluent's Schema Registry API, at `/registry`."""
