@@ -44,6 +44,8 @@ from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.schemas.checks import SchemaChecks
+from goqueue.broker.schemas.directory import SchemaDirectory
 from goqueue.broker.schemas.service import Schemas
 from goqueue.broker.startup import Startup
 from goqueue.broker.storage.backups import Backups
@@ -62,7 +64,7 @@ from goqueue.cluster import Metadata, Topic
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.log import Appended
 from goqueue.model.config import Config
-from goqueue.model.errors import OffsetOutOfRange, ShuttingDown
+from goqueue.model.errors import InvalidRecord, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import NodeId, Offset, Timestamp, TopicId
 from goqueue.model.quorum import LOCAL, parse_quorum
 from goqueue.runtime import Environment
@@ -151,6 +153,8 @@ class Broker:
         self.groups = Groups(environment.clock, environment.random)
         self.queues = Queues(self)
         self.schemas = Schemas(environment.disk)
+        self.schema_directory = SchemaDirectory(self)
+        self.schema_checks = SchemaChecks(clock, self.schema_directory)
         self.transaction_peers = TransactionPeers(self)
         self.cluster.handlers |= self.transaction_peers.handlers
         orphans.elsewhere = self.transaction_peers
@@ -325,14 +329,25 @@ class Broker:
         partition.check_leader()
         return partition
 
+    async def check_schemas(self, partition: Partition, data: bytearray | memoryview) -> None:
+        """Raises `SchemaViolation`, if the topic validates."""
+        await self.schema_checks.check(partition, data)
+
     def append(
-        self, partition: Partition, data: bytearray | memoryview, *, waits: bool = True
+        self,
+        partition: Partition,
+        data: bytearray | memoryview,
+        *,
+        waits: bool = True,
+        is_checked: bool = False,
     ) -> Appended:
         """Check and append what a producer sent.  `partition.committed(…)` tells when it is safe.
 
         Without `waits` nobody will ask for that, and it may lie on this node alone.  The bytes are
-        stamped in place.
+        stamped in place.  A topic that validates takes only what `check_schemas` let pass.
         """
+        if not is_checked and partition.log.settings.validates:
+            raise InvalidRecord(f"{partition.topic} validates schemas, and nobody did")
         if waits and not partition.has_enough_replicas:
             partition.check_enough_replicas()
         if self._stopping:

@@ -42,6 +42,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     flush_ms: int = 1000
     follower_replication_throttled_replicas: frozenset[str] = frozenset()
     goqueue_expired: str = "dead_letter"
+    goqueue_schema_subject: str = "topic"
+    goqueue_schema_validation: str = "off"
     goqueue_ttl_ms: int = -1
     index_interval_bytes: int = 4096
     leader_replication_throttled_replicas: frozenset[str] = frozenset()
@@ -74,6 +76,11 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def deletes_old(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def validates(self) -> bool:
+        """Values, against their schemas."""
+        return self.goqueue_schema_validation != "off"
 
     @property
     def stamps_append_time(self) -> bool:
@@ -270,6 +277,22 @@ _SETTINGS = [
         "string",
         "What happens to expired messages of a queue: `dead_letter`, or `drop`.",
         _one_of("dead_letter", "drop"),
+    ),
+    Setting(
+        "goqueue.schema.subject",
+        "string",
+        "The subject that a value's schema must be registered under: `topic` (`TOPIC-value`),"
+        " `record` (the record's full name), or `topic_record` (`TOPIC-RECORD`).",
+        _one_of("topic", "record", "topic_record"),
+    ),
+    Setting(
+        "goqueue.schema.validation",
+        "string",
+        "What the broker checks of a value before it is written: `off`; `id`, that it names a"
+        " schema which is registered under the subject; `full`, also that its payload is what the"
+        " schema describes. A value that names no schema is checked against the latest of"
+        " `TOPIC-value`, and refused with `id`.",
+        _one_of("off", "id", "full"),
     ),
     Setting(
         "goqueue.ttl.ms",

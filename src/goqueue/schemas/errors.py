@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, InvalidRecords
 
 
 class SchemaError(GoQueueError):
@@ -119,3 +119,13 @@ class RegistryChanged(SchemaError):
     code = "registry_changed"
     registry_code = 50002
     retriable = True
+
+
+class SchemaViolation(InvalidRecords):
+    """Records that are not what the schema of their topic says; `path` is where, in the first."""
+
+    code = "schema_violation"
+
+    def __init__(self, rule: str, indexes: list[int] | None = None, path: str = "") -> None:
+        super().__init__(rule, indexes or [0])
+        self.path = path

@@ -79,7 +79,8 @@ class Schema(Protocol):
     def unreadable(self, written: "Schema") -> list[Incompatibility]:
         """Why a reader with this schema cannot read what was `written`; none if it can."""
 
-    def compile(self) -> Validator: ...
+    def compile(self, *, is_framed: bool = True) -> Validator:
+        """Of payloads; `is_framed`: those that follow the id of a schema in the wire format."""
 
 
 def identity_of(schema: SchemaText) -> str:

@@ -33,6 +33,7 @@ from goqueue.model.errors import GoQueueError
 from goqueue.server.cluster_metrics import ClusterCollector
 from goqueue.server.group_metrics import GroupCollector
 from goqueue.server.queue_metrics import QueueMetrics
+from goqueue.server.schema_metrics import SchemaCollector
 
 BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
@@ -89,6 +90,7 @@ class Metrics:
         self.registry.register(_BrokerCollector(broker, self._started))
         self.registry.register(GroupCollector(broker))
         self.registry.register(ClusterCollector(broker))
+        self.registry.register(SchemaCollector(broker))
         self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

@@ -65,7 +65,8 @@ class MoveHere:
         return await holds(partition, move)
 
     async def append(self, data: bytearray) -> Committed:
-        last = self._services.append(self._partition, data).last_offset
+        await self._services.check_schemas(self._partition, data)
+        last = self._services.append(self._partition, data, is_checked=True).last_offset
         return self._partition.committed(last)
 
 

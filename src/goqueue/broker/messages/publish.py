@@ -169,6 +169,10 @@ class Messages:
             except GoQueueError as error:
                 _fill(outcomes, places, error)
                 continue
+            if topic.settings.validates:
+                places = await self._check_schemas(topic, places, messages, outcomes)
+                if not places:
+                    continue
             bytes_max = topic.settings.max_message_bytes
             if idempotency_key is None:
                 made = self._batches(messages, places, bytes_max, outcomes)
@@ -181,6 +185,30 @@ class Messages:
         await _settle(waiting, outcomes)
         if idempotency_key is not None:
             await self._restore_times(topic.name, assigned, outcomes)
+
+    async def _check_schemas(
+        self,
+        topic: Topic,
+        places: list[int],
+        messages: Sequence[OutgoingMessage],
+        outcomes: list[Outcome | None],
+    ) -> list[int]:
+        """The places of those that are what their schemas say; the others get their outcome."""
+        valid = []
+        for place in places:
+            each = messages[place]
+            record = Record(0, 0, each.key, each.value, each.headers)
+            checks = self._broker.schema_checks
+            try:
+                problem = await checks.find_problem(topic.name, topic.settings, record)
+            except GoQueueError as error:  # the registry is not reached
+                outcomes[place] = error
+                continue
+            if problem is None:
+                valid.append(place)
+            else:
+                outcomes[place] = problem
+        return valid
 
     def _assign(
         self,
@@ -285,7 +313,9 @@ class Messages:
         try:
             if partition.log.abandoned:
                 raise TopicNotFound(f"topic {partition.topic!r} was deleted")
-            appended = self._broker.append(partition, batch.data, waits=acks == "all")
+            appended = self._broker.append(
+                partition, batch.data, waits=acks == "all", is_checked=True
+            )
         except GoQueueError as error:
             is_reused = batch.is_keyed and isinstance(error, OutOfOrderSequence)
             _fill(outcomes, places, IdempotencyKeyReused(KEY_REUSED) if is_reused else error)

@@ -127,8 +127,11 @@ class TransactionAppends:
     async def _append_here(self, _: NodeId, request: AppendInTransaction) -> list[AppendedThere]:
         topic = self._broker.topic_by_id(request.topic_id)
         partition = await self._broker.partition(topic.name, request.partition)
+        batches = [bytearray(each) for each in request.batches]
+        for batch in batches:
+            await self._broker.check_schemas(partition, batch)
         _check_not_over(partition, request)
-        appended = [self._broker.append(partition, bytearray(each)) for each in request.batches]
+        appended = [self._broker.append(partition, each, is_checked=True) for each in batches]
         last = max(each.last_offset for each in appended)
         await partition.committed(last, self._timeout_seconds)
         return [AppendedThere(each.first_offset, each.is_repeat) for each in appended]

@@ -72,8 +72,9 @@ class TransactionMessages:
             (there,) = await self._appends.append(leader, found, index, who, as_of, [batch])
             return PublishedInTransaction(index, there.first_offset, there.is_repeat)
         partition = await self._broker.partition(topic, index)
+        await self._broker.check_schemas(partition, batch)
         await self._admit(transactional_id, who, topic, [index], transaction_id)
-        appended = self._broker.append(partition, batch)
+        appended = self._broker.append(partition, batch, is_checked=True)
         await partition.committed(appended.last_offset, self._timeout_seconds)
         await transactions.wait_durable(transactional_id)
         return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
@@ -108,11 +109,17 @@ class TransactionMessages:
         }
         elsewhere = {i for i in placed if self._appends.leader_elsewhere(found, i) is not None}
         partitions = {i: await self._broker.partition(topic, i) for i in placed.keys() - elsewhere}
+        for index, partition in partitions.items():
+            for batch in batches_of[index]:
+                await self._broker.check_schemas(partition, batch)
         as_of = await self._admit(transactional_id, who, topic, list(placed), transaction_id)
         firsts: dict[int, list[int]] = {}
         commits = []
         for index, partition in partitions.items():
-            appended = [self._broker.append(partition, batch) for batch in batches_of[index]]
+            appended = [
+                self._broker.append(partition, batch, is_checked=True)
+                for batch in batches_of[index]
+            ]
             firsts[index] = [each.first_offset for each in appended]
             commits.append(partition.committed(appended[-1].last_offset, self._timeout_seconds))
         await asyncio.gather(*commits, self._broker.transactions.wait_durable(transactional_id))

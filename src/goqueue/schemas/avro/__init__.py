@@ -33,7 +33,7 @@ class AvroSchema:
         assert isinstance(written, AvroSchema)
         return compatibility.unreadable(self.type, written.type)
 
-    def compile(self) -> Validator:
+    def compile(self, *, is_framed: bool = True) -> Validator:
         return AvroValidator(self.type)
 
 

@@ -39,7 +39,7 @@ class JsonSchema:
         old = compatibility.Side(written.document, written.references)
         return compatibility.unreadable(old, compatibility.Side(self.document, self.references))
 
-    def compile(self) -> Validator:
+    def compile(self, *, is_framed: bool = True) -> Validator:
         return JsonValidator(self._compiled, self._looks)
 
 

@@ -42,8 +42,8 @@ class ProtobufSchema:
         assert isinstance(written, ProtobufSchema)
         return compatibility.unreadable(written.file, self.file)
 
-    def compile(self) -> Validator:
-        return ProtobufValidator(self.file)
+    def compile(self, *, is_framed: bool = True) -> Validator:
+        return ProtobufValidator(self.file, has_indexes=is_framed)
 
 
 def parse_protobuf(text: str, references: Resolved) -> ProtobufSchema:

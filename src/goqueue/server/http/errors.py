@@ -159,6 +159,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     schema_errors.ReferenceExists: 422,
     schema_errors.InvalidSubject: 422,
     schema_errors.RegistryChanged: 503,
+    schema_errors.SchemaViolation: 400,
     IdempotencyKeyReused: 422,
     NotAssigned: 403,
     PollSuperseded: 409,
@@ -203,6 +204,8 @@ def problem_of(error: errors.GoQueueError) -> Problem:
         details["missing"] = [
             {"partition": index, "code": why.code} for index, why in error.missing.items()
         ]
+    if isinstance(error, schema_errors.SchemaViolation):
+        details["path"] = error.path
     if error.retriable:
         details["retriable"] = True
     return Problem(error.code, str(error), details)

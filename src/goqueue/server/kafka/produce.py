@@ -81,9 +81,11 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
                 partition = await _partition(broker, found, item.index)
                 batches = _batches(item)
                 admitted = None
+                if partition.log.settings.validates:
+                    await broker.check_schemas(partition, batches)
                 if request.transactional_id is not None or is_transactional(batches):
                     admitted = await _admit(broker, request, header.api_version, partition, batches)
-                appended = broker.append(partition, batches, waits=waits)
+                appended = broker.append(partition, batches, waits=waits, is_checked=True)
             except GoQueueError as error:
                 reply.refuse(topic.topic, item.index, _code(error, header.api_version), error)
                 if isinstance(error, TransactionError) and broker.transactions.is_coordinating:
