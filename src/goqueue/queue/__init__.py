@@ -59,6 +59,7 @@ from goqueue.queue.replies import (
 )
 from goqueue.queue.settings import QueueSettings
 from goqueue.queue.settling import NEVER_DELIVERED, Outcomes, Verdict
+from goqueue.queue.totals import sum_of
 
 __all__ = [
     "NEVER_DELIVERED",
@@ -109,4 +110,5 @@ __all__ = [
     "dead_letter_topic",
     "read_owner",
     "singles",
+    "sum_of",
 ]

@@ -16,8 +16,7 @@ from goqueue.broker.queues.stats import WhichInFlight
 from goqueue.broker.services import BrokerServices
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import GroupId, NodeId, TopicName, TopicPartition
-from goqueue.queue import GroupStats, InFlight, QueueGroupNotFound
-from goqueue.queue.totals import sum_of
+from goqueue.queue import GroupStats, InFlight, QueueGroupNotFound, sum_of
 
 ReplyT = TypeVar("ReplyT")
 Missing = dict[TopicPartition, GoQueueError]
@@ -70,7 +69,7 @@ class MoveAckFloorHere(Verb[bool], frozen=True):
 class QueuesHere(Protocol):
     """`Queues`, of what this node leads."""
 
-    async def settled(self) -> None: ...
+    async def settled(self) -> None: ...  # rule-ok: the name of `Queues`
 
     async def stats_ahead(self, group: str | None = None) -> list[GroupStats]: ...
 
@@ -95,7 +94,7 @@ class QueueOverview:
 
     def serve(self) -> None:
         self._others.serve(StatsHere, self._stats_here)
-        self._others.serve(HeldHere, self._held_here)
+        self._others.serve(HeldHere, self._list_held_here)
         self._others.serve(ForgetPartitionsHere, self._forget_here)
         self._others.serve(MoveAckFloorHere, self._move_here)
 
@@ -114,7 +113,7 @@ class QueueOverview:
         self._note_missing(topics, refused, missing)
         return found
 
-    async def held(
+    async def list_held(
         self, group_id: GroupId, which: WhichInFlight, limit: int, missing: Missing
     ) -> list[InFlight]:
         answers, refused = await self._ask_all(HeldHere(group_id, which, limit))
@@ -165,7 +164,7 @@ class QueueOverview:
             except QueueGroupNotFound:
                 return []
 
-    async def _held_here(self, _: NodeId, verb: HeldHere) -> HeldThere:
+    async def _list_held_here(self, _: NodeId, verb: HeldHere) -> HeldThere:
         async with Barrier(self._queues):
             try:
                 held = self._queues.in_flight(verb.group_id, which=verb.which, limit=verb.limit)

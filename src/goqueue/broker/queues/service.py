@@ -460,12 +460,12 @@ class Queues:
         found = self._state.group(GroupId(group))
         return stats.in_flight(found, which or WhichInFlight(), limit)
 
-    async def held(
+    async def list_held(
         self, group: str, which: WhichInFlight, limit: int, missing: Missing
     ) -> list[InFlight]:
         """Who holds what, at all leaders; `missing` tells of those that are not reached."""
         if self._overview is not None:
-            return await self._overview.held(GroupId(group), which, limit, missing)
+            return await self._overview.list_held(GroupId(group), which, limit, missing)
         async with self.barrier:
             return self.in_flight(group, which=which, limit=limit)
 

@@ -35,7 +35,7 @@ def held(
     apart: Apart, host: str, limit: int = 100, missing: Missing | None = None
 ) -> list[InFlight]:
     left_out = Missing() if missing is None else missing
-    return apart.world.run(apart[host].queues.held("g", EVERYTHING, limit, left_out))
+    return apart.world.run(apart[host].queues.list_held("g", EVERYTHING, limit, left_out))
 
 
 def test_statistics_are_those_of_all_leaders(apart: Apart):
@@ -81,7 +81,7 @@ def test_a_group_that_no_node_knows_is_not_found(apart: Apart):
         with pytest.raises(QueueGroupNotFound):
             apart.world.run(apart[host].queues.stats("nobody"))
         with pytest.raises(QueueGroupNotFound):
-            apart.world.run(apart[host].queues.held("nobody", EVERYTHING, 1, Missing()))
+            apart.world.run(apart[host].queues.list_held("nobody", EVERYTHING, 1, Missing()))
     apart.nodes.stop("c")
     with pytest.raises(GoQueueError, match="node 3"):
         apart.world.run(apart["a"].queues.stats("nobody"))

@@ -1,4 +1,4 @@
-"""What Confluent's clients send, and what they get: its names, its letter case."""
+"""What Confluent's clients send, and what they get: its names, upper and lower case."""
 
 from typing import Any
 from uuid import UUID

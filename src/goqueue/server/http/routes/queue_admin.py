@@ -67,7 +67,7 @@ async def in_flight(
 ) -> InFlightBody:
     """Messages in flight: delivered and not yet settled."""
     which, missing = WhichInFlight(topic=topic, consumer=consumer), Missing()
-    found = await queues.held(group_name(group), which, limit, missing)
+    found = await queues.list_held(group_name(group), which, limit, missing)
     return InFlightBody(
         group, [_describe_held(each) for each in found], missing_partitions(missing)
     )
@@ -131,7 +131,7 @@ async def _receipts(
         last=which.last,
     )
     missing = Missing()
-    held = await queues.held(group_id, wanted, HANDLES_MAX, missing)
+    held = await queues.list_held(group_id, wanted, HANDLES_MAX, missing)
     return [each.receipt for each in held], missing
 
 
