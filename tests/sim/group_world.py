@@ -77,7 +77,7 @@ class Engine:
     async def finish(self, environment: Environment) -> None:
         """A last run ends what was left; then everything is read."""
         async with Broker(environment, Config(data_dir="/data")).running() as broker:
-            known = broker.transactions.ahead.applications.find(APPLICATION)
+            known = broker.transactions.host.ahead.applications.find(APPLICATION)
             await broker.group_transactions.start_run(APPLICATION, known.run + 1 if known else 0)
             await self._haunt_once(broker, self.zombies)
             for index in range(PARTITIONS if broker.metadata.find(TOPIC) else 0):
@@ -90,7 +90,7 @@ class Engine:
     # --- the driver -------------------------------------------------------------------------------
 
     async def _one_run(self, broker: Broker) -> None:
-        known = broker.transactions.ahead.applications.find(APPLICATION)
+        known = broker.transactions.host.ahead.applications.find(APPLICATION)
         self.run = known.run + 1 if known else 0
         try:
             groups = broker.group_transactions

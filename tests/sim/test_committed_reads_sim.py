@@ -166,7 +166,7 @@ async def fenced_epochs(broker: Broker) -> int:
 
 async def application_run(broker: Broker) -> int:
     async with broker.transactions.barrier:
-        found = broker.transactions.ahead.applications.find("application")
+        found = broker.transactions.host.ahead.applications.find("application")
         return 0 if found is None else found.run
 
 

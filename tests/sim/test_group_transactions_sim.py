@@ -93,7 +93,7 @@ def test_it_catches_members_that_are_decided_one_by_one(monkeypatch):
     async def one_by_one(self, application, version, run, members):
         for each in members[:-1]:
             await decide(self, application, version, run, [each])
-            self._transactions.ahead.applications.known[application].version = version - 1
+            self._transactions.host.ahead.applications.known[application].version = version - 1
         return await decide(self, application, version, run, members[-1:])
 
     decide = GroupTransactions.decide

@@ -269,9 +269,11 @@ class Workload:
     def _check_offsets(self, broker: Broker) -> None:
         """A group is where the last transaction that is visible, and moved it, left it."""
         visible = {seen.value for seen in self.history.final}
-        (fetched,) = broker.groups.host.ahead.fetch(
-            [FetchRequest(group_id=GroupId("workers"))]
-        ).reply.reply
+        (fetched,) = (
+            broker.groups.host_of(GroupId("workers"))
+            .ahead.fetch([FetchRequest(group_id=GroupId("workers"))])
+            .reply.reply
+        )
         for producer in self.producers:
             last = max(
                 (

@@ -23,7 +23,12 @@ class Settles(Protocol):
         """Return when everything decided so far is committed."""
 
 
-SettlesT = TypeVar("SettlesT", bound=Settles)
+class SettlesAbout(Protocol):
+    async def settled(self, about: object = None, /) -> None:
+        """As `Settles`, of what concerns the first argument of the method that refused."""
+
+
+SettlesT = TypeVar("SettlesT", bound=SettlesAbout)
 
 
 class Barrier:
@@ -31,6 +36,11 @@ class Barrier:
 
     def __init__(self, *hosts: Settles) -> None:
         self._hosts = hosts
+
+    async def settled(self) -> None:
+        """Return when everything decided so far is committed."""
+        for host in self._hosts:
+            await host.settled()
 
     async def __aenter__(self) -> None:
         pass
@@ -42,8 +52,7 @@ class Barrier:
         traceback: TracebackType | None,
     ) -> None:
         if error is None or isinstance(error, GoQueueError):
-            for host in self._hosts:
-                await host.settled()
+            await self.settled()
 
 
 def settle_refusals(
@@ -58,7 +67,7 @@ def settle_refusals(
         except TimedOut:
             raise  # it rests on nothing that was decided, and the log may be what is slow
         except GoQueueError:
-            await self.settled()
+            await self.settled(*args[:1])
             raise
 
     return call

@@ -84,7 +84,16 @@ class Broker:
         self.started_at = Timestamp(0)
         self.events = ClusterEvents(environment.clock)
         clock, node_id = self._clock, NodeId(config.node_id)
-        transaction_log = TransactionLog()
+        coordinator_topics = CoordinatorTopics(
+            self,
+            clock,
+            node_id,
+            config.topics.replication,
+            config.cluster.coordinators,
+            self._home,
+            self._has_log,
+        )
+        transaction_log = TransactionLog(coordinator_topics.transaction_shard)
         orphans = OrphanedTransactions(clock, transaction_log)
         self.partitions = Partitions(
             environment,
@@ -104,9 +113,6 @@ class Broker:
             has_metadata=config.cluster.quorum == LOCAL,
         )
         changes = self._changes = TopicChanges(self, environment.disk, self._start)
-        coordinator_topics = CoordinatorTopics(
-            self, clock, node_id, config.topics.replication, self._home
-        )
         self._internal = InternalTopics(self, environment, config.data_dir, coordinator_topics)
         self._coordinators = Coordinators(
             self, clock, coordinator_topics, self._internal, changes.tell_groups
@@ -116,6 +122,8 @@ class Broker:
         self.group_coordinator = self._coordinators.group_coordinator
         self.transaction_coordinator = self._coordinators.transaction_coordinator
         self.registry_node = self._coordinators.registry_node
+        self.group_coordinators = self._coordinators.group_coordinators
+        self.transaction_coordinators = self._coordinators.transaction_coordinators
 
         topic_admin = TopicAdmin(self, changes)
         self.create_topic = topic_admin.create_topic
@@ -150,14 +158,14 @@ class Broker:
         self.log_sizes = LogSizes(self)
         self.quorum_positions = QuorumPositions(self)
         self.group_configs = GroupConfigs()
-        self.groups = Groups(environment.clock, environment.random)
+        self.groups = Groups(environment.clock, environment.random, coordinator_topics.group_shard)
         self.queues = Queues(self)
         self.schemas = Schemas(environment.disk)
         self.schema_directory = SchemaDirectory(self)
         self.schema_checks = SchemaChecks(clock, self.schema_directory)
         self.transaction_peers = TransactionPeers(self)
         self.cluster.handlers |= self.transaction_peers.handlers
-        orphans.elsewhere = self.transaction_peers
+        orphans.coordinators = self.transaction_peers
         self.transactions = Transactions(
             clock,
             transaction_log,
@@ -182,6 +190,9 @@ class Broker:
 
     def _home(self) -> NodeId:
         return self.cluster.voter
+
+    async def _has_log(self, name: str) -> bool:
+        return await self.partitions.has_log(name)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -266,14 +277,13 @@ class Broker:
 
     def hosts(self) -> Sequence[MachineHost[Any]]:
         """Of all machines that this node runs."""
-        coordinators: list[MachineHost[Any]] = (
-            [self.groups.host] if self.groups.is_coordinating else []
+        return (
+            self.controller.host,
+            *self.groups.hosts,
+            *self.transactions.hosts,
+            *([self.schemas.host] if self.schemas.is_coordinating else []),
+            *self.queues.hosts,
         )
-        if self.transactions.is_coordinating:
-            coordinators.append(self.transactions.host)
-        if self.schemas.is_coordinating:
-            coordinators.append(self.schemas.host)
-        return (self.controller.host, *coordinators, *self.queues.hosts)
 
     # --- metadata ---------------------------------------------------------------------------------
 

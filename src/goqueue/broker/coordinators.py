@@ -1,14 +1,15 @@
 """Which groups and transactions this node coordinates, and which other node coordinates the rest.
 
-A node that leads the partition of `__groups`, `__transactions` or `__schemas`
-(`CoordinatorTopics`) opens the machine on it, and drops the machine when it leads no more.  The
-machines wait for the broker to be started, and one is opened at a time: it is read when the one
-before writes no more.
+A node that leads a partition of `__groups`, `__transactions` or `__schemas`, a shard
+(`CoordinatorTopics`), opens the machine on it, and drops the machine when it leads no more.  The
+machines wait for the broker to be started, and those of a shard are opened one at a time: one is
+read when the one before writes no more.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -78,7 +79,7 @@ class Coordinators:
         self._started = asyncio.Event()  # what this node leads of them waits for it
         self._joined = asyncio.Event()  # of nodes that elect their controller
         self._is_stopping = False
-        self._opening = asyncio.Lock()  # held while the log of one of them is read
+        self._locks: dict[tuple[str, int], asyncio.Lock] = {}  # by topic and shard
         # Of the machines that other nodes may run at times: they outlive their hosts.
         self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
         self._registry_upkeep = HostUpkeep(clock)
@@ -91,16 +92,20 @@ class Coordinators:
         if broker.config.cluster.listen:
             await self._topics.create(broker.controller.host)
             broker.controller.image.catch_up()
-        if self._topics.is_only_here(GROUPS_TOPIC):
-            await self.coordinate_groups()
-            await broker.group_configs.take_over(
-                broker.controller.host, broker.groups.host.ahead, registry
-            )
-            await broker.groups.take_over_members(registry)
-        if self._topics.is_only_here(TRANSACTIONS_TOPIC):
-            broker.transactions.attach(await self._open_transactions())
-        if self._topics.is_only_here(SCHEMAS_TOPIC):
+        if mine := self._topics.only_here(GROUPS_TOPIC):
+            await asyncio.gather(*map(self.coordinate_groups, mine))
+            if 0 in mine:  # where a former release had all of them
+                await self._take_over(registry)
+        for shard in self._topics.only_here(TRANSACTIONS_TOPIC):
+            broker.transactions.attach(await self._open_transactions(shard), shard)
+        if self._topics.only_here(SCHEMAS_TOPIC):
             await self.run_registry()
+
+    async def _take_over(self, registry: QueueRegistry) -> None:
+        """What former releases kept in other logs."""
+        groups, host = self._broker.groups, self._broker.controller.host
+        await self._broker.group_configs.take_over(host, groups.host.ahead, registry)
+        await groups.take_over_members(registry)
 
     async def join(self) -> None:
         """This node has registered with those that elect their controller."""
@@ -117,16 +122,17 @@ class Coordinators:
 
     async def _coordinate_own(self) -> None:
         """What this node alone has a replica of: no role tells it that it leads."""
-        async with self._opening:
-            for name, seat, coordinate in (
-                (GROUPS_TOPIC, self._broker.groups, self.coordinate_groups),
-                (TRANSACTIONS_TOPIC, self._broker.transactions, self.coordinate_transactions),
-                (SCHEMAS_TOPIC, self._broker.schemas, self.run_registry),
-            ):
-                is_mine = self._topics.find(name) is not None and self._topics.is_only_here(name)
-                if is_mine and not seat.is_coordinating and not self._is_stopping:
-                    with contextlib.suppress(NotLeader, NotCoordinator):  # then its role tells
-                        await coordinate()
+        for name in COORDINATED:
+            if self._topics.find(name) is not None:
+                await asyncio.gather(
+                    *(self._open_own(name, shard) for shard in self._topics.only_here(name))
+                )
+
+    async def _open_own(self, name: str, shard: int) -> None:
+        async with self._opening(name, shard):
+            if not self._runs(name, shard) and not self._is_stopping:
+                with contextlib.suppress(NotLeader, NotCoordinator):  # then its role tells
+                    await self._coordinate(name, shard)
 
     def start(self) -> None:
         """The broker runs: what waited for it goes on."""
@@ -150,8 +156,8 @@ class Coordinators:
     def close(self) -> None:
         self.stop()
         self._started.set()
-        self._broker.groups.resign()
-        self._broker.transactions.resign()
+        self._broker.groups.resign_all()
+        self._broker.transactions.resign_all()
         self._broker.schemas.resign()
 
     # --- what this node leads ---------------------------------------------------------------------
@@ -162,53 +168,75 @@ class Coordinators:
         if topic.name not in COORDINATED:
             await self._broker.queues.partition_led(topic, bundle)
             return
-        async with self._opening:
+        async with self._opening(topic.name, bundle.index):
             if self._is_stopping or not bundle.leads:
                 return
             self.partition_resigned(bundle)
-            if topic.name == GROUPS_TOPIC:
-                await self.coordinate_groups()
-            elif topic.name == TRANSACTIONS_TOPIC:
-                await self.coordinate_transactions()
-            else:
-                await self.run_registry()
+            await self._coordinate(topic.name, bundle.index)
+        if topic.name == GROUPS_TOPIC:
+            await self._broker.transactions.groups_led(bundle.index)
 
     def partition_resigned(self, bundle: Bundle) -> None:
         """None of its logs takes writes any more."""
         if bundle.topic == GROUPS_TOPIC:
-            self._broker.groups.resign()
+            self._broker.groups.resign(bundle.index)
         elif bundle.topic == TRANSACTIONS_TOPIC:
-            self._broker.transactions.resign()
+            self._broker.transactions.resign(bundle.index)
         elif bundle.topic == SCHEMAS_TOPIC:
             self._broker.schemas.resign()
         else:
             self._broker.queues.partition_resigned(bundle)
 
-    async def coordinate_groups(self) -> None:
-        """This node leads `__groups`: at the start, or again after its coordinator had resigned."""
+    def _runs(self, name: str, shard: int) -> bool:
+        """Whether the machine of the shard is open here."""
+        if name == SCHEMAS_TOPIC:
+            return self._broker.schemas.is_coordinating
+        seat = self._broker.groups if name == GROUPS_TOPIC else self._broker.transactions
+        return shard in seat.shards
+
+    def _opening(self, name: str, shard: int) -> asyncio.Lock:
+        """Held while the log of the shard is read."""
+        return self._locks.setdefault((name, shard), asyncio.Lock())
+
+    async def _coordinate(self, name: str, shard: int) -> None:
+        """This node leads the shard, or does so again, after its coordinator had resigned."""
+        if name == GROUPS_TOPIC:
+            await self.coordinate_groups(shard)
+        elif name == TRANSACTIONS_TOPIC:
+            await self.coordinate_transactions(shard)
+        else:
+            await self.run_registry()
+
+    async def coordinate_transactions(self, shard: int = 0) -> None:
+        """This node leads the shard of `__transactions`."""
+        host = await self._open_transactions(shard)
+        await self._broker.transactions.lead(host, shard)
+
+    async def coordinate_groups(self, shard: int = 0) -> None:
+        """This node leads the shard of `__groups`."""
         broker = self._broker
         machine = GroupMachine(
             broker.config.groups,
             view_of(broker.controller.metadata.topics.values()),
             settings_of=broker.group_configs.consumer_settings,
             share_settings_of=broker.group_configs.share_settings,
+            statistics=broker.groups.statistics,
         )
-        release, upkeep = broker.groups.release_when_committed, self._group_upkeep
-        host = await self._internal.open_host(GROUPS_TOPIC, machine, release, upkeep)
-        broker.groups.attach(host)
+        release = partial(broker.groups.release_when_committed, shard)
+        host = await self._internal.open_host(
+            GROUPS_TOPIC, machine, release, self._group_upkeep, index=shard
+        )
+        broker.groups.attach(host, shard)
         if self._started.is_set():  # topics may have come since the machine was made
             await self._tell_groups()
 
-    async def coordinate_transactions(self) -> None:
-        """This node leads `__transactions` again, after its coordinator had resigned."""
-        await self._broker.transactions.lead(await self._open_transactions())
-
-    async def _open_transactions(self) -> MachineHost[TransactionMachine]:
+    async def _open_transactions(self, shard: int) -> MachineHost[TransactionMachine]:
         return await self._internal.open_host(
             TRANSACTIONS_TOPIC,
             TransactionMachine(),
             self._broker.transactions.on_deadline,
             self._transaction_upkeep,
+            index=shard,
         )
 
     async def run_registry(self) -> None:
@@ -221,15 +249,21 @@ class Coordinators:
 
     def group_coordinator(self, group_id: str) -> NodeId:
         """The node that coordinates the group; raises `NotCoordinator` while none does."""
-        found = self._topics.coordinator(GROUPS_TOPIC, group_id)
-        return self._broker.cluster.voter if found is None else found
+        return self._topics.leader(GROUPS_TOPIC, self._topics.group_shard(group_id))
 
     def transaction_coordinator(self, transactional_id: str) -> NodeId:
         """As `group_coordinator`, of the transactions of an id."""
-        found = self._topics.coordinator(TRANSACTIONS_TOPIC, transactional_id)
-        return self._broker.cluster.voter if found is None else found
+        shard = self._topics.transaction_shard(transactional_id)
+        return self._topics.leader(TRANSACTIONS_TOPIC, shard)
 
     def registry_node(self) -> NodeId:
         """As `group_coordinator`, of the schema registry."""
-        found = self._topics.coordinator(SCHEMAS_TOPIC, "")
-        return self._broker.cluster.voter if found is None else found
+        return self._topics.leader(SCHEMAS_TOPIC, 0)
+
+    def group_coordinators(self) -> Mapping[NodeId, Sequence[int]]:
+        """The shards of groups by node; raises `NotCoordinator` while one has no leader."""
+        return self._topics.leaders(GROUPS_TOPIC)
+
+    def transaction_coordinators(self) -> Mapping[NodeId, Sequence[int]]:
+        """As `group_coordinators`, of transactions."""
+        return self._topics.leaders(TRANSACTIONS_TOPIC)

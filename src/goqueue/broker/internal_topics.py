@@ -49,9 +49,11 @@ class InternalTopics:
         machine: MachineT,
         on_deadline_reply: Callable[[Any, Committed], None] | None = None,
         upkeep: HostUpkeep | None = None,
+        *,
+        index: int = 0,
     ) -> MachineHost[MachineT]:
-        """The machine, on the internal topic's log, as it was when the broker stopped."""
-        partition, snapshots = await self.open(topic)
+        """The machine, on a log of the internal topic, as it was when the broker stopped."""
+        partition, snapshots = await self.open(topic, index)
         journal = PartitionJournal(partition, self._disk, self._clock, snapshots)
         host = MachineHost(machine, journal, self._clock, on_deadline_reply, upkeep)
         epoch = partition.leader_epoch
@@ -63,15 +65,17 @@ class InternalTopics:
             raise lost()
         return host
 
-    async def open(self, topic: str) -> tuple[Partition, str]:
-        """The one partition of an internal topic, and the directory of its snapshots.
+    async def open(self, topic: str, index: int = 0) -> tuple[Partition, str]:
+        """A partition of an internal topic, and the directory of its snapshots.
 
         Raises `NotLeader` when another node leads it.
         """
-        snapshots = f"{self._data_dir}/snapshots/{topic}"
+        # A former release had one partition, and its snapshots here.
+        snapshots = f"{self._data_dir}/snapshots/{topic}" + (f"-{index}" if index else "")
         placed = self._coordinators.find(topic) if topic in COORDINATED else None
         if placed is not None:
-            return await self._broker.partition(topic, 0), snapshots
+            return await self._broker.partition(topic, index), snapshots
+        assert index == 0, "a broker that is alone has one partition of each"
         settings = topic_settings(INTERNAL_SETTINGS)
         return await self._broker.partitions.internal(topic, settings), snapshots
 

@@ -57,7 +57,13 @@ from goqueue.groups.replies import (
 from goqueue.groups.settings import UNSET, GroupSettings
 from goqueue.groups.share import ShareGroup
 from goqueue.groups.share_heartbeat import ShareHeartbeatRequest
-from goqueue.groups.statistics import DURATION_MS_BOUNDS, Durations, RebalanceStatistics, Statistics
+from goqueue.groups.statistics import (
+    DURATION_MS_BOUNDS,
+    Durations,
+    RebalanceStatistics,
+    Statistics,
+    add_up,
+)
 from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
 
 __all__ = [
@@ -113,5 +119,6 @@ __all__ = [
     "Topics",
     "TopicsView",
     "Wakeup",
+    "add_up",
     "compile_regex",
 ]

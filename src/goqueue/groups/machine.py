@@ -96,7 +96,7 @@ ASLEEP = Timestamp(0)  # a deadline long past: "call on_deadline at once"
 
 
 class GroupMachine:
-    """All groups of a broker.  Handlers raise `GroupError` to refuse; then nothing is written."""
+    """All groups of a shard.  Handlers raise `GroupError` to refuse; then nothing is written."""
 
     def __init__(
         self,
@@ -105,7 +105,9 @@ class GroupMachine:
         pace: AssignmentPace | None = None,
         settings_of: SettingsOf = lambda _: UNSET,
         share_settings_of: SettingsOf = lambda _: UNSET,
+        statistics: Statistics | None = None,
     ) -> None:
+        """`statistics` are those of several machines."""
         self._context = CoordinatorContext(
             config or GroupsConfig(),
             topics or Topics(),
@@ -113,6 +115,8 @@ class GroupMachine:
             settings_of,
             share_settings_of,
         )
+        if statistics is not None:
+            self._context.statistics = statistics
         self._former_settings: dict[GroupId, GroupSettings] = {}  # of a log that kept them itself
         self._is_awake = False
         self._unapplied = 0  # records of the last decision that were not applied
@@ -121,7 +125,8 @@ class GroupMachine:
         self._walk: Walk[GroupId, Iterable[GroupRecord]] | None = None  # of a snapshot
         self._share_walk: Walk[GroupId, Iterable[GroupRecord]] | None = None
         self._share_members_taken_over = False
-        self._coordinator_epoch = 0  # the newest of the transaction coordinator, by its markers
+        # The newest epoch of each transaction coordinator, by its markers.
+        self._coordinator_epochs: dict[int, int] = {}
         self._lost: list[Token] = []  # whose wake-up went with a decision that was not written
 
     # --- classic protocol -------------------------------------------------------------------------
@@ -330,11 +335,12 @@ class GroupMachine:
         Raises `TransactionCoordinatorFenced` when there was a marker of a newer coordinator: one
         that is late must not end the producer's next transaction.
         """
-        marker.check_coordinator(self._coordinator_epoch)
+        newest_epoch = self._coordinator_epochs.get(marker.coordinator, 0)
+        marker.check_coordinator(newest_epoch)
         change = self._begin(now, group_id)
         decision = change.decide(commits.end_transaction(change, marker))
-        if marker.coordinator_epoch > self._coordinator_epoch:
-            seen = TransactionCoordinatorSeen(marker.coordinator_epoch)
+        if marker.coordinator_epoch > newest_epoch:
+            seen = TransactionCoordinatorSeen(marker.coordinator_epoch, marker.coordinator)
             decision = Decision((*decision.records, seen), decision.reply)
         return self._decide(decision)
 
@@ -411,7 +417,7 @@ class GroupMachine:
             self._take_over_share_members(record)
             return
         if isinstance(record, TransactionCoordinatorSeen):
-            self._coordinator_epoch = record.epoch
+            self._coordinator_epochs[record.coordinator] = record.epoch
             return
         if isinstance(record, ShareRecord):
             self._apply_share(record)
@@ -451,8 +457,8 @@ class GroupMachine:
         ]
         if self._share_members_taken_over:
             head.append(ShareMembersTakenOver({}, ()))
-        if self._coordinator_epoch:
-            head.append(TransactionCoordinatorSeen(self._coordinator_epoch))
+        for coordinator, epoch in self._coordinator_epochs.items():
+            head.append(TransactionCoordinatorSeen(epoch, coordinator))
         return self._snapshot(head, walk, share_walk, self._context.offsets.snapshot())
 
     def _snapshot(

@@ -288,11 +288,12 @@ class OffsetsDeleted(msgspec.Struct, frozen=True, tag="offsets_deleted"):
 
 
 class TransactionCoordinatorSeen(
-    msgspec.Struct, frozen=True, tag="transaction_coordinator_seen", gc=False
+    msgspec.Struct, frozen=True, tag="transaction_coordinator_seen", gc=False, omit_defaults=True
 ):
     """A marker came from a coordinator with this epoch; those of older ones are refused."""
 
     epoch: int
+    coordinator: int = 0  # the partition of `__transactions`
 
 
 ClassicRecord: TypeAlias = (

@@ -4,6 +4,7 @@ Kept in memory only, for metrics: the host reads them, a restart resets them.
 """
 
 import bisect
+from collections.abc import Iterable
 
 import msgspec
 
@@ -35,6 +36,27 @@ class RebalanceStatistics(msgspec.Struct):
         self.average_duration_ms = (
             float(duration_ms) if before is None else before + SMOOTHING * (duration_ms - before)
         )
+
+
+def add_up(counted: Iterable[RebalanceStatistics]) -> RebalanceStatistics:
+    """The sum of what several coordinators counted; durations are of the newest, or weighed."""
+    total, newest, weighed = RebalanceStatistics(), -1, 0.0
+    for each in counted:
+        total.started += each.started
+        total.finished += each.finished
+        total.partitions_assigned += each.partitions_assigned
+        total.partitions_revoked += each.partitions_revoked
+        total.revocation_timeouts += each.revocation_timeouts
+        total.sessions_expired += each.sessions_expired
+        weighed += (each.average_duration_ms or 0.0) * each.finished
+        for reason, count in each.by_reason.items():
+            total.by_reason[reason] = total.by_reason.get(reason, 0) + count
+        if each.last_finished_at is not None and each.last_finished_at > newest:
+            newest = total.last_finished_at = each.last_finished_at
+            total.last_duration_ms = each.last_duration_ms
+    if total.finished:
+        total.average_duration_ms = weighed / total.finished
+    return total
 
 
 class Durations:

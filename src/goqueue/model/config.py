@@ -186,6 +186,10 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seeds: list[str] = []
     """Addresses (HOST:PORT) of cluster listeners: this node joins the cluster that it finds there,
     and follows its metadata. Empty: this node keeps the metadata itself, see `quorum`."""
+    coordinators: int = 16
+    """Into how many shards groups, and transactions, are divided when a cluster is formed; its
+    nodes share them. It is settled then: later the setting changes nothing. A broker that is alone
+    has one of each, and so has a cluster that it becomes."""
     secret_file: str = ""
     """File with the secret that all nodes of the cluster share, at least 16 bytes (`openssl rand
     -hex 32` makes one). Nobody without it may connect to the cluster listener."""
@@ -294,6 +298,7 @@ def reload(before: Config, after: Config) -> Config:
     return msgspec.convert(tree, Config)
 
 
+COORDINATORS_MAX: Final = 256
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOOPBACK = ("localhost", "::1")
 
@@ -329,6 +334,8 @@ def problems_of(config: Config) -> list[str]:
         topic_settings(config.topics.settings)
     except InvalidSetting as error:
         found.append(f"topics.settings: {error}")
+    if not 1 <= config.cluster.coordinators <= COORDINATORS_MAX:
+        found.append(f"cluster.coordinators: must be between 1 and {COORDINATORS_MAX}")
     if not 1 <= config.topics.partitions <= config.topics.partitions_max:
         found.append(f"topics.partitions: must be between 1 and {config.topics.partitions_max}")
     if config.topics.replication < 0:

@@ -22,6 +22,7 @@ _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _TIME = struct.Struct(">q")
 UNDECIDED: Final = Timestamp(-1)  # by a coordinator
+NO_COORDINATOR: Final = -1  # of what no coordinator knows
 _ABORT, _COMMIT = 0, 1
 
 
@@ -36,6 +37,7 @@ class Marker(msgspec.Struct, frozen=True):
     # older one, and never the producer's next transaction.
     is_bumped: bool = False
     decided_at: Timestamp = UNDECIDED
+    coordinator: int = 0  # the partition of `__transactions` whose epoch it has
 
     @property
     def ended_epoch(self) -> int:
@@ -43,7 +45,7 @@ class Marker(msgspec.Struct, frozen=True):
         return self.epoch - 1 if self.is_bumped else self.epoch
 
     def check_coordinator(self, newest_epoch: int) -> None:
-        """Raise `TransactionCoordinatorFenced` if a newer coordinator was heard of."""
+        """Raise `TransactionCoordinatorFenced` if a newer one of that partition was heard of."""
         if self.coordinator_epoch < newest_epoch:
             raise TransactionCoordinatorFenced(
                 f"coordinator epoch {self.coordinator_epoch}, it is {newest_epoch} now"

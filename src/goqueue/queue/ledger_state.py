@@ -59,7 +59,8 @@ class LedgerState:
         self.dead_letter_plan: DeadLettersPlanned | None = None  # the last one, written or not
         self.dead_letter_sequence = 0  # of the next dead letter, with the producer of that plan
         self.next_lease_id = 1
-        self.coordinator_epoch = 0  # the newest of the transaction coordinator, by its markers
+        # The newest epoch of each transaction coordinator, by its markers.
+        self.coordinator_epochs: dict[int, int] = {}
         self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
         self._serial = 0
         self._snapshot: QueueSnapshot | None = None  # that is being read
@@ -143,8 +144,8 @@ class LedgerState:
             case DeadLettersPlanned(sequence=sequence):
                 self.dead_letter_plan = record
                 self.dead_letter_sequence = sequence
-            case TransactionCoordinatorSeen(epoch=epoch):
-                self.coordinator_epoch = epoch
+            case TransactionCoordinatorSeen(epoch=epoch, coordinator=coordinator):
+                self.coordinator_epochs[coordinator] = epoch
             case RedriveStarted(moves=moves):
                 self.dead_letters.moves.extend(moves)
             case DeadLettersRemoved(ranges=ranges, floor=floor, kept=kept):
@@ -262,8 +263,8 @@ class LedgerState:
 
     def _outside_facts(self) -> Iterator[QueueRecord]:
         """Of the coordinator of transactions, and the producer of dead letters."""
-        if self.coordinator_epoch:
-            yield TransactionCoordinatorSeen(self.coordinator_epoch)
+        for coordinator, epoch in self.coordinator_epochs.items():
+            yield TransactionCoordinatorSeen(epoch, coordinator)
         if self.dead_letter_plan is not None:
             sequence = self.dead_letter_sequence
             yield msgspec.structs.replace(self.dead_letter_plan, sequence=sequence)

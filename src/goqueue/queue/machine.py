@@ -332,7 +332,8 @@ class QueueMachine(LedgerState):
 
         Raises `TransactionCoordinatorFenced` when there was a marker of a newer coordinator.
         """
-        marker.check_coordinator(self.coordinator_epoch)
+        newest_epoch = self.coordinator_epochs.get(marker.coordinator, 0)
+        marker.check_coordinator(newest_epoch)
         ended = [
             ReservationsEnded(state.where, owner, marker.commits, now)
             for owner, reserved in self.table.reservations.items()
@@ -341,8 +342,9 @@ class QueueMachine(LedgerState):
             if state in reserved
         ]
         records: list[QueueRecord] = [*ended]
-        if marker.coordinator_epoch > self.coordinator_epoch:
-            records.append(TransactionCoordinatorSeen(marker.coordinator_epoch))
+        if marker.coordinator_epoch > newest_epoch:
+            seen = TransactionCoordinatorSeen(marker.coordinator_epoch, marker.coordinator)
+            records.append(seen)
         return Decision(records, frozenset(record.where.group_id for record in ended))
 
     def added_ranges(self, claims: Claims, owner: str) -> list[tuple[Where, Ranges]]:

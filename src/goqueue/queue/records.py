@@ -346,10 +346,13 @@ class Numbered(msgspec.Struct, frozen=True, tag="numbered"):
     next_lease_id: int
 
 
-class TransactionCoordinatorSeen(msgspec.Struct, frozen=True, tag="coordinator", gc=False):
+class TransactionCoordinatorSeen(
+    msgspec.Struct, frozen=True, tag="coordinator", gc=False, omit_defaults=True
+):
     """A marker came from a coordinator with this epoch; those of older ones are refused."""
 
     epoch: int
+    coordinator: int = 0  # the partition of `__transactions`
 
 
 class LedgersSplit(msgspec.Struct, frozen=True, tag="split"):

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.broker import Broker
-from goqueue.groups import DURATION_MS_BOUNDS, Durations, FetchRequest, GroupListing
+from goqueue.groups import DURATION_MS_BOUNDS, Durations, FetchedOffsets, FetchRequest, GroupListing
 
 GROUPS_SHOWN_MAX: Final = 500
 LAG_SERIES_MAX: Final = 2_000
@@ -53,8 +53,7 @@ class GroupCollector(Collector):
             "Offsets that a group has not committed yet, of partitions in use since the start.",
             labels=["group", "topic", "partition"],
         )
-        requests = [FetchRequest(group_id=each.group_id) for each in shown]
-        for fetched in self._broker.groups.host.ahead.fetch(requests).reply.reply:
+        for fetched in map(self._fetch, shown):
             for (topic, index), committed in fetched.offsets.items():
                 partition = self._broker.partitions.find_open(topic, index)
                 if partition is None or committed is None:
@@ -65,6 +64,11 @@ class GroupCollector(Collector):
                 lag = end - max(committed.offset, partition.log.start_offset)
                 family.add_metric([fetched.group_id, topic, str(index)], max(0, lag))
         return family
+
+    def _fetch(self, group: GroupListing) -> FetchedOffsets:
+        machine = self._broker.groups.host_of(group.group_id).ahead
+        (fetched,) = machine.fetch([FetchRequest(group_id=group.group_id)]).reply.reply
+        return fetched
 
     def _rebalances(self, shown: Sequence[GroupListing]) -> Metric:
         family = CounterMetricFamily(

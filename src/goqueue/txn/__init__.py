@@ -1,8 +1,8 @@
 """Transactions: the coordinator's state machine.  `machine` has the verbs; `records` the states."""
 
-from goqueue.txn.applications import GroupEnded, Members, RunBegun
+from goqueue.txn.applications import Applications, GroupEnded, Members, RunBegun
 from goqueue.txn.identity import ProducerIdentity, identity_of, needs_new_id
-from goqueue.txn.machine import TransactionMachine
+from goqueue.txn.machine import Counts, TransactionMachine
 from goqueue.txn.records import Attempt, State, TransactionRecord
 from goqueue.txn.transaction import (
     GroupOffsets,
@@ -15,7 +15,9 @@ from goqueue.txn.transaction import (
 )
 
 __all__ = [
+    "Applications",
     "Attempt",
+    "Counts",
     "GroupEnded",
     "GroupOffsets",
     "Leftovers",

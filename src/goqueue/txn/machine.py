@@ -146,6 +146,14 @@ class TransactionMachine:
                 orphans.append((found, next(committed, None)))
         return orphans
 
+    def find_orphaned_offsets(
+        self, group_id: str, opened: Iterable[OpenTransaction]
+    ) -> list[OpenTransaction]:
+        """Those of `opened`, whose offsets wait in the group, that nothing here will end."""
+        candidates = (*self._ongoing.values(), *self._prepared.values())
+        owners = {each.open_producer for each in candidates if group_id in each.groups}
+        return [each for each in opened if (each.producer_id, each.epoch) not in owners]
+
     def find_owner(self, found: OpenTransaction) -> Transaction | None:
         """The open transaction whose end is also the end of `found`."""
         candidates = (*self._ongoing.values(), *self._prepared.values())

@@ -135,8 +135,8 @@ class Transaction:
             return self.producer_id, self.epoch
         return self.marker_producer_id, self.previous_epoch
 
-    def marker(self, coordinator_epoch: int) -> Marker:
-        """What ends the decided transaction at each participant."""
+    def marker(self, coordinator_epoch: int, coordinator: int = 0) -> Marker:
+        """What ends the decided transaction at each participant; `coordinator` is its shard."""
         assert self.state.is_prepared
         return Marker(
             producer_id=self.marker_producer_id,
@@ -145,6 +145,7 @@ class Transaction:
             commits=self.commits,
             is_bumped=self.marker_epoch > self.previous_epoch,
             decided_at=self.changed_at,
+            coordinator=coordinator,
         )
 
     def will_end(self, found: OpenTransaction) -> bool:

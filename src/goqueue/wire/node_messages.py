@@ -203,7 +203,10 @@ class Forward(NodeRequest[Forwarded], frozen=True):
 
 
 class AdmitToTransaction(NodeRequest[Nothing], frozen=True):
-    """A partition's leader asks the coordinator whether the producer may append there."""
+    """A partition's leader asks the coordinator whether the producer may append there.
+
+    With `group` it is a group's coordinator, and about offsets of the group.
+    """
 
     api = NodeApi.ADMIT_TO_TRANSACTION
     reply_type = Nothing
@@ -213,11 +216,12 @@ class AdmitToTransaction(NodeRequest[Nothing], frozen=True):
     producer_epoch: int
     topic: str
     partition: int
-    adds: bool  # the partition to the transaction, if need be
+    adds: bool  # the partition, or the group, to the transaction, if need be
+    group: str = ""
 
 
 class EndTransaction(NodeRequest[Nothing], frozen=True):
-    """The coordinator has a partition's leader end a transaction there."""
+    """The coordinator has a partition's leader, or that of a group, end a transaction there."""
 
     api = NodeApi.END_TRANSACTION
     reply_type = Nothing
@@ -226,6 +230,7 @@ class EndTransaction(NodeRequest[Nothing], frozen=True):
     partition: int
     marker: Marker
     is_ledger: bool = False  # the acks that wait in its queue ledger; else its records
+    group: str = ""  # the offsets that wait in the group; there is no partition
 
 
 class Orphan(msgspec.Struct, frozen=True):
@@ -240,7 +245,10 @@ class Orphan(msgspec.Struct, frozen=True):
 
 
 class FindOrphans(NodeRequest[list[Orphan]], frozen=True):
-    """A partition's leader asks the coordinator which of these it will not end."""
+    """A partition's leader asks a coordinator which of these it will not end.
+
+    With `group` it is a group's coordinator, and about offsets that wait in the group.
+    """
 
     api = NodeApi.FIND_ORPHANS
     reply_type = list[Orphan]
@@ -248,6 +256,8 @@ class FindOrphans(NodeRequest[list[Orphan]], frozen=True):
     topic: str
     partition: int
     opened: Sequence[tuple[int, int, int]]  # producer id, epoch, `ended_at` as above
+    shards: Sequence[int] = (0,)  # for which the other node answers, or refuses
+    group: str = ""
 
 
 # --- requests of clients, at the node that they belong to -----------------------------------------

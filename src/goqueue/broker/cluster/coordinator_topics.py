@@ -1,24 +1,31 @@
 """Where groups and transactions are coordinated, and where the schema registry runs: by who leads
 the partition of their topic.
 
-    __groups, __transactions, __schemas    topics of a cluster's metadata, with replicas, a leader
+    __groups          topics of a cluster's metadata.  Each partition is a shard: it has replicas, a
+    __transactions    leader that coordinates, an epoch and an ISR of its own
+    __schemas         the same, always with one partition
+
+A group or a transactional id belongs to the shard `murmur2(id) mod partitions`, as a key does to a
+partition; the attempts of an application to the application's (`transaction_key`).
 
 In a cluster these topics are created by the node that decides, on the node that formed the cluster
 (`home`), where their directories may be already; those of a broker that was alone become theirs.
 When more nodes are there, the topics get more replicas, as many as others have by default.  A
 broker that is alone has no such topics: nobody copies its logs.
 
-There is one partition of each for now.  Who coordinates a name is asked by that name, so that more
-partitions can share the work.
+How many shards there are is settled when the topics are created (`cluster.coordinators`).  They are
+one where a broker that was alone, or a cluster of a former release, has its logs: those have all
+groups in one.
 """
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 from uuid import UUID, uuid5
 
 import structlog
-from crc32c import crc32c
 
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.storage.partition_store import INTERNAL_SETTINGS
@@ -28,6 +35,7 @@ from goqueue.cluster.metadata import NO_LEADER, PartitionState
 from goqueue.model.errors import GoQueueError, NotCoordinator
 from goqueue.model.ids import NodeId, TopicId, TopicName
 from goqueue.model.machine import Decision
+from goqueue.model.murmur import murmur2
 from goqueue.runtime import Clock
 
 GROUPS_TOPIC: Final = "__groups"
@@ -37,6 +45,7 @@ COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC, SCHEMAS_TOPIC)
 LOOK_SECONDS: Final = 1.0
 CREATE_SECONDS: Final = 0.1  # after which it is looked again whether they are there
 
+_ATTEMPT: Final = re.compile(r"(.+):\d+:-?\d+:\d+:\d+", re.DOTALL)  # see `attempt_name`
 _NAMESPACE: Final = UUID("6f7f5f50-6f8c-4f57-9a43-0d2f5d3f4a11")
 _log = structlog.get_logger("goqueue.cluster")
 
@@ -55,12 +64,17 @@ class CoordinatorTopics:
         clock: Clock,
         node_id: NodeId,
         replication: int,
+        shards: int,
         home: Callable[[], NodeId],
+        has_log: Callable[[str], Awaitable[bool]],
     ) -> None:
         """`replication` is the setting's factor; 0: as many as there are machines, at most 3.
 
-        `home` is the node that has the metadata, or formed the cluster.
+        `home` is the node that has the metadata, or formed the cluster; `has_log` says whether this
+        node has a log of that name.
         """
+        self._shards = shards
+        self._has_log = has_log
         self._broker = broker
         self._home = home
         self._clock = clock
@@ -73,19 +87,34 @@ class CoordinatorTopics:
         """None for a broker that is alone."""
         return self._broker.metadata.find(name)
 
-    def coordinator(self, name: str, key: str) -> NodeId | None:
-        """The node that leads the key's partition; None for a broker that is alone.
+    def count(self, name: str) -> int:
+        """How many shards there are."""
+        topic = self.find(name)
+        return 1 if topic is None else topic.partitions
 
-        Raises `NotCoordinator` while nobody leads it.
-        """
+    def group_shard(self, group_id: str) -> int:
+        return shard_of(group_id, self.count(GROUPS_TOPIC))
+
+    def transaction_shard(self, name: str) -> int:
+        """Of a transactional id, or an application."""
+        return shard_of(transaction_key(name), self.count(TRANSACTIONS_TOPIC))
+
+    def leader(self, name: str, shard: int) -> NodeId:
+        """Of a shard; raises `NotCoordinator` while nobody leads it."""
         topic = self.find(name)
         if topic is None:
-            return None
-        index = crc32c(key.encode()) % topic.partitions
-        leader = self._broker.metadata.partition(topic.topic_id, index).leader
+            return self._home()
+        leader = self._broker.metadata.partition(topic.topic_id, shard).leader
         if leader == NO_LEADER:
-            raise NotCoordinator(f"no node leads partition {index} of {name} now")
+            raise NotCoordinator(f"no node leads partition {shard} of {name} now")
         return leader
+
+    def leaders(self, name: str) -> dict[NodeId, list[int]]:
+        """The shards of each node, in order; raises `NotCoordinator` while one has no leader."""
+        found: dict[NodeId, list[int]] = {}
+        for shard in range(self.count(name)):
+            found.setdefault(self.leader(name, shard), []).append(shard)
+        return found
 
     @property
     def are_created(self) -> bool:
@@ -101,13 +130,13 @@ class CoordinatorTopics:
             pass
         return self.are_created
 
-    def is_only_here(self, name: str) -> bool:
-        """Whether this node coordinates it without being told: nobody else has a replica."""
+    def only_here(self, name: str) -> list[int]:
+        """The shards that this node leads without being told: nobody else has a replica."""
         topic = self.find(name)
         if topic is None:
-            return True
-        replicas = self._broker.metadata.partition(topic.topic_id, 0).replicas
-        return replicas == (self._node_id,)
+            return [0]
+        states = self._broker.metadata.partitions.of(topic.topic_id)
+        return [shard for shard, state in enumerate(states) if state.replicas == (self._node_id,)]
 
     # --- deciding ---------------------------------------------------------------------------------
 
@@ -115,18 +144,37 @@ class CoordinatorTopics:
         """Those that are not there yet."""
         for name in COORDINATED:
             if self.find(name) is None:
-                await host.submit(lambda metadata, name=name: self._create(metadata, name))  # type: ignore[misc]
+                shards = await self._choose_count(name)
+                await host.submit(
+                    lambda metadata, name=name, shards=shards: self._create(metadata, name, shards)  # type: ignore[misc]
+                )
+                _log.info("coordinators", topic=name, shards=shards)
 
-    def _create(self, metadata: Metadata, name: str) -> Decision[MetadataRecord, Topic]:
+    async def _choose_count(self, name: str) -> int:
+        """One of schemas, and where there may be a log that has all groups, or all transactions.
+
+        This node sees only its own disk.  Another one that formed the cluster had one before it had
+        any topic.
+        """
+        if name == SCHEMAS_TOPIC:
+            return 1
+        if self._home() == self._node_id:
+            return 1 if await self._has_log(name) else self._shards
+        has_topics = any(not each.is_internal for each in self._broker.metadata.topics.values())
+        return 1 if has_topics else self._shards
+
+    def _create(
+        self, metadata: Metadata, name: str, shards: int
+    ) -> Decision[MetadataRecord, Topic]:
         return controller.create_topic(
             metadata,
             TopicName(name),
             topic_id=TopicId(uuid5(_NAMESPACE, f"{metadata.cluster_id}/{name}")),
-            partitions=1,
+            partitions=shards,
             settings=INTERNAL_SETTINGS,
             now=self._clock.now(),
             may_look_alike=True,
-            assignments=[[self._home_in(metadata)]],
+            assignments=[[self._home_in(metadata)]] * shards,
         )
 
     def _home_in(self, metadata: Metadata) -> NodeId:
@@ -148,8 +196,9 @@ class CoordinatorTopics:
             if not self.are_created:
                 await self._try_create(host())
             for name in COORDINATED:
-                if self._choose_replicas(self._broker.metadata, name) is not None:
-                    await self._grow(host(), name)
+                for shard in range(self.count(name)):
+                    if self._choose_replicas(self._broker.metadata, name, shard) is not None:
+                        await self._grow(host(), name, shard)
 
     async def _try_create(self, host: MachineHost[Metadata]) -> None:
         try:
@@ -158,27 +207,33 @@ class CoordinatorTopics:
             _log.warning("internal topics not created yet", problem=str(error))
             await self._clock.sleep(LOOK_SECONDS)
 
-    async def _grow(self, host: MachineHost[Metadata], name: str) -> None:
+    async def _grow(self, host: MachineHost[Metadata], name: str, shard: int) -> None:
+        log = _log.bind(topic=name, partition=shard)
         try:
-            state = await host.submit(lambda metadata: self._reassign(metadata, name))
+            state = await host.submit(lambda metadata: self._reassign(metadata, name, shard))
         except GoQueueError as error:  # it is looked at again
-            _log.warning("internal topic has too few replicas", topic=name, problem=str(error))
+            log.warning("internal topic has too few replicas", problem=str(error))
         else:
-            _log.info("internal topic gets more replicas", topic=name, replicas=state.replicas)
+            log.info("internal topic gets more replicas", replicas=state.replicas)
 
-    def _reassign(self, metadata: Metadata, name: str) -> Decision[MetadataRecord, PartitionState]:
+    def _reassign(
+        self, metadata: Metadata, name: str, shard: int
+    ) -> Decision[MetadataRecord, PartitionState]:
         topic = metadata.topic(name)
-        wanted = self._choose_replicas(metadata, name)
+        wanted = self._choose_replicas(metadata, name, shard)
         if wanted is None:
-            return Decision((), metadata.partition(topic.topic_id, 0))
-        return controller.reassign(metadata, topic.topic_id, 0, wanted)
+            return Decision((), metadata.partition(topic.topic_id, shard))
+        return controller.reassign(metadata, topic.topic_id, shard, wanted)
 
-    def _choose_replicas(self, metadata: Metadata, name: str) -> list[NodeId] | None:
-        """The replicas that there are and some more; None when there are enough, or they move."""
+    def _choose_replicas(self, metadata: Metadata, name: str, shard: int) -> list[NodeId] | None:
+        """The replicas that there are and some more; None when there are enough, or they move.
+
+        Each shard prefers another one of them as its leader (see `ControllerService`).
+        """
         topic = metadata.find(name)
-        if topic is None:
+        if topic is None or shard >= topic.partitions:
             return None
-        state = metadata.partition(topic.topic_id, 0)
+        state = metadata.partition(topic.topic_id, shard)
         factor = self._replication or default_replication_factor(metadata.nodes)
         missing = factor - len(state.replicas)
         if missing <= 0 or state.adding or state.removing or state.leader == NO_LEADER:
@@ -189,5 +244,34 @@ class CoordinatorTopics:
         free = [each for each in others if each.place not in used]
         if self._replication:  # on the same machine as well, if somebody wants it so
             free += [each for each in others if each.place in used]
-        more = [each.node_id for each in free][:missing]
-        return [*state.replicas, *more] if more else None
+        more = [each.node_id for each in free]
+        more = [*more[shard % len(more) :], *more[: shard % len(more)]][:missing] if more else []
+        if not more:
+            return None
+        return _prefer_one(metadata, topic, shard, [*state.replicas, *more])
+
+
+def _prefer_one(
+    metadata: Metadata, topic: Topic, shard: int, replicas: list[NodeId]
+) -> list[NodeId]:
+    """With the one first that fewest of the other shards prefer; a single shard stays."""
+    states = metadata.partitions.of(topic.topic_id)
+    taken = Counter(each.replicas[0] for index, each in enumerate(states) if index != shard)
+    first = min(replicas, key=lambda each: (taken[each], each)) if taken else replicas[0]
+    return [first, *(each for each in replicas if each != first)]
+
+
+def shard_of(key: str, shards: int) -> int:
+    """As Kafka's producers choose the partition of a key."""
+    return 0 if shards == 1 else (murmur2(key.encode()) & 0x7FFF_FFFF) % shards
+
+
+def transaction_key(name: str) -> str:
+    """What the shard of a transactional id is chosen by: of an attempt, its application's name.
+
+    One decision ends all attempts at a version, so they are in the application's shard.  Also those
+    of an application whose own name looks like an attempt.
+    """
+    while found := _ATTEMPT.fullmatch(name):
+        name = found[1]
+    return name

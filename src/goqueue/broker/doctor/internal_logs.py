@@ -99,8 +99,10 @@ class Place(msgspec.Struct, frozen=True):
     """What it means when records of it are lost."""
 
 
-def internal_place(topic: str) -> Place:
-    return Place(topic, f"logs/{topic}/0", f"{SNAPSHOTS}/{topic}", MEANING[topic])
+def internal_place(topic: str, index: int = 0) -> Place:
+    """Of a coordinator there may be several."""
+    name = f"{topic}-{index}" if index else topic
+    return Place(name, f"logs/{topic}/{index}", f"{SNAPSHOTS}/{name}", MEANING[topic])
 
 
 def ledger_place(topic: str, index: int) -> Place:
@@ -165,8 +167,16 @@ def replay_all(disk: Disk, config: Config) -> dict[str, Replayed]:
         LEDGERS_TOPIC: lambda: QueueRegistry(GroupTable()),
     }
     for topic, make in makers.items():
-        found[topic] = replay(disk, config.data_dir, internal_place(topic), make)
+        for index in _stored_indexes(disk, f"{config.data_dir}/logs/{topic}"):
+            place = internal_place(topic, index)
+            found[place.name] = replay(disk, config.data_dir, place, make)
     return found
+
+
+def _stored_indexes(disk: Disk, directory: str) -> list[int]:
+    """Of the partitions that are there, and the first in any case."""
+    names = disk.list_directory(directory) if disk.exists(directory) else []
+    return sorted({0, *(int(name) for name in names if name.isdigit())})
 
 
 def replay_ledger(disk: Disk, data_dir: str, topic: TopicName, index: int) -> Replayed | None:

@@ -124,7 +124,7 @@ class GroupAdmin:
 
     async def committed(self, group_id: GroupId) -> tuple[GroupDescription, Committed]:
         """The group, and its offsets by topic and partition, in order; raises `GroupNotFound`."""
-        return await self._services.groups.host.read(
+        return await self._services.groups.host_of(group_id).read(
             lambda machine: (
                 machine.describe(group_id).reply.reply,
                 _sort_offsets(machine, group_id),
@@ -132,7 +132,7 @@ class GroupAdmin:
         )
 
     async def _read_offsets(self, group_id: GroupId) -> Committed:
-        return await self._services.groups.host.read(
+        return await self._services.groups.host_of(group_id).read(
             lambda machine: _sort_offsets(machine, group_id)
         )
 

@@ -1,6 +1,9 @@
-"""The group coordinator: runs the group machine on `__groups` for all listeners.
+"""The group coordinator: runs group machines on `__groups` for all listeners.
 
-The machine parks a request as a token; here a token is a future.  A reply, and the wake-ups that
+In a cluster `__groups` has several partitions, the shards: a group belongs to one by its id, and
+this node has the machines of the shards that it leads.  A broker that is alone has one shard, 0.
+
+A machine parks a request as a token; here a token is a future.  A reply, and the wake-ups that
 come with it, are released together when the decision's records are committed.
 
 Watchers are long polls of members over HTTP, which look again when their group has changed.
@@ -55,53 +58,100 @@ from goqueue.queue import QueueMember, QueueRegistry
 from goqueue.runtime import Clock, Random
 
 ReplyT = TypeVar("ReplyT")
+
+ParkedKey = tuple[int, Token]  # the shard, and what its machine calls the request
 WakeReply = Joined | Synced | GroupError
+
+
+def only_shard(_: str) -> int:
+    """Of a broker that is alone."""
+    return 0
 
 
 class Groups:
     """The verbs of consumer groups, for all listeners.  Refusals are raised as `GroupError`."""
 
-    def __init__(self, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, clock: Clock, random: Random, shard_of: Callable[[str], int] = only_shard
+    ) -> None:
         self._clock = clock
         self._random = random
-        self._host: MachineHost[GroupMachine] | None = None
-        self.barrier = Barrier()  # of verbs that look at the machine in several steps
-        self._parked: dict[Token, asyncio.Future[WakeReply]] = {}
+        self._shard_of = shard_of
+        self._hosts: dict[int, MachineHost[GroupMachine]] = {}  # by shard
+        self.barrier = Barrier(self)  # of verbs that look at all machines in several steps
+        self.statistics = Statistics()  # of all groups that are coordinated here
+        self._parked: dict[ParkedKey, asyncio.Future[WakeReply]] = {}
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
         # Members of queue groups timed out.
         self.on_members_lost: Callable[[Iterable[LostMember]], None] = _nobody_minds
+        # The marker of a producer came to a group.
+        self.on_transaction_ended: Callable[[GroupId, int], None] = lambda _group, _producer: None
 
-    def attach(self, host: MachineHost[GroupMachine]) -> None:
-        self._host = host
-        self.barrier = Barrier(host)
+    def attach(self, host: MachineHost[GroupMachine], shard: int = 0) -> None:
+        self._hosts[shard] = host
+
+    # --- shards -----------------------------------------------------------------------------------
+
+    def host_of(self, group_id: GroupId) -> MachineHost[GroupMachine]:
+        """Raises `NotCoordinator` unless this node coordinates the group."""
+        host = self._hosts.get(self._shard_of(group_id))
+        if host is None:
+            raise _not_coordinator()
+        return host
+
+    @property
+    def hosts(self) -> list[MachineHost[GroupMachine]]:
+        """Of the shards that this node leads, in order."""
+        return [host for _, host in sorted(self._hosts.items())]
+
+    @property
+    def shards(self) -> Mapping[int, MachineHost[GroupMachine]]:
+        return self._hosts
 
     @property
     def host(self) -> MachineHost[GroupMachine]:
-        """Raises `NotCoordinator` unless this node coordinates the groups."""
-        if self._host is None:
+        """The first shard's, which is all groups of a broker that is alone."""
+        if 0 not in self._hosts:
             raise _not_coordinator()
-        return self._host
+        return self._hosts[0]
 
     @property
     def is_coordinating(self) -> bool:
-        return self._host is not None
+        """Whether this node coordinates any groups."""
+        return bool(self._hosts)
+
+    def coordinates(self, group_id: GroupId) -> bool:
+        return self._shard_of(group_id) in self._hosts
+
+    def barrier_of(self, *group_ids: GroupId) -> Barrier:
+        """Of verbs that look at these groups, as far as they are coordinated here."""
+        shards = {self._shard_of(each) for each in group_ids}
+        return Barrier(*(self._hosts[each] for each in sorted(shards) if each in self._hosts))
+
+    async def settled(self) -> None:  # rule-ok: as every `Settles`
+        """Return when everything decided so far, in all shards, is committed."""
+        for host in self.hosts:
+            await host.settled()
 
     # --- classic protocol -------------------------------------------------------------------------
 
     async def join(self, request: JoinRequest) -> Joined:
         member_id = self.new_member_id(request.client_id)
         outcome = await self._decide(
-            lambda machine: machine.join(self._clock.steady(), request, member_id)
+            request.group_id,
+            lambda machine: machine.join(self._clock.steady(), request, member_id),
         )
-        reply = await self._await_reply(outcome.reply)
+        reply = await self._await_reply(request.group_id, outcome.reply)
         assert isinstance(reply, Joined)
         return reply
 
     async def sync(self, request: SyncRequest) -> Synced:
-        outcome = await self._decide(lambda machine: machine.sync(self._clock.steady(), request))
-        reply = await self._await_reply(outcome.reply)
+        outcome = await self._decide(
+            request.group_id, lambda machine: machine.sync(self._clock.steady(), request)
+        )
+        reply = await self._await_reply(request.group_id, outcome.reply)
         assert isinstance(reply, Synced)
         return reply
 
@@ -109,18 +159,19 @@ class Groups:
         self, group_id: GroupId, member_id: str, *, generation: int, instance_id: str | None
     ) -> None:
         await self._decide(
+            group_id,
             lambda machine: machine.heartbeat(
                 self._clock.steady(),
                 group_id,
                 member_id,
                 generation=generation,
                 instance_id=instance_id,
-            )
+            ),
         )
 
     async def leave(self, group_id: GroupId, leavers: Sequence[MemberIdentity]) -> tuple[Left, ...]:
         outcome = await self._decide(
-            lambda machine: machine.leave(self._clock.steady(), group_id, leavers)
+            group_id, lambda machine: machine.leave(self._clock.steady(), group_id, leavers)
         )
         return outcome.reply
 
@@ -128,7 +179,8 @@ class Groups:
 
     async def consumer_heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         outcome = await self._decide(
-            lambda machine: machine.consumer_heartbeat(self._clock.steady(), request)
+            request.group_id,
+            lambda machine: machine.consumer_heartbeat(self._clock.steady(), request),
         )
         return outcome.reply
 
@@ -136,31 +188,38 @@ class Groups:
 
     async def share_heartbeat(self, request: ShareHeartbeatRequest) -> ShareHeartbeatResponse:
         outcome = await self._decide(
-            lambda machine: machine.share_heartbeat(self._clock.steady(), request)
+            request.group_id,
+            lambda machine: machine.share_heartbeat(self._clock.steady(), request),
         )
         return outcome.reply
 
     def share_groups(self) -> Mapping[GroupId, ShareGroup]:
         """Live, and ahead of the log: for verbs that end with a barrier."""
-        return self.host.ahead.share_groups()
+        found = [each.ahead.share_groups() for each in self.hosts]
+        return found[0] if len(found) == 1 else {key: each[key] for each in found for key in each}
+
+    def share_group(self, group_id: GroupId) -> ShareGroup | None:
+        """As `share_groups`, one of them; raises `NotCoordinator`."""
+        return self.host_of(group_id).ahead.share_groups().get(group_id)
 
     def keep_share_session(self, group_id: GroupId, member_id: str) -> None:
         """The member is heard of; raises `UnknownMember`."""
-        self.host.ahead.keep_share_session(self._clock.steady(), group_id, member_id)
+        self.host_of(group_id).ahead.keep_share_session(self._clock.steady(), group_id, member_id)
 
     @contextlib.contextmanager
     def share_poll(self, group_id: GroupId, member_id: str) -> Iterator[None]:
         """The member's session does not end in the block; raises `UnknownMember`."""
-        self.host.ahead.begin_share_poll(self._clock.steady(), group_id, member_id)
+        self.host_of(group_id).ahead.begin_share_poll(self._clock.steady(), group_id, member_id)
         try:
             yield
         finally:
-            self.host.ahead.end_share_poll(self._clock.steady(), group_id, member_id)
+            ahead = self.host_of(group_id).ahead
+            ahead.end_share_poll(self._clock.steady(), group_id, member_id)
 
     async def delete_share_group(self, group_id: GroupId) -> None:
         """One without members, if there is such a one."""
         await self._decide(
-            lambda machine: machine.delete_share_group(self._clock.steady(), group_id)
+            group_id, lambda machine: machine.delete_share_group(self._clock.steady(), group_id)
         )
 
     async def take_over_members(self, queues: QueueRegistry) -> None:
@@ -174,32 +233,51 @@ class Groups:
     # --- offsets ----------------------------------------------------------------------------------
 
     async def commit(self, request: CommitRequest) -> tuple[PartitionResult, ...]:
-        outcome = await self._decide(lambda machine: machine.commit(self._clock.steady(), request))
+        outcome = await self._decide(
+            request.group_id, lambda machine: machine.commit(self._clock.steady(), request)
+        )
         if not request.is_transactional:
             self.commit_count += sum(each.error is None for each in outcome.reply)
         return outcome.reply
 
     def end_transaction(self, group_id: GroupId, marker: Marker) -> asyncio.Future[None]:
         """Commit or drop the offsets that wait for this marker; done when that is durable."""
-        outcome, committed = self.host.submit_now(
+        host = self.host_of(group_id)
+        outcome, committed = host.submit_now(
             lambda machine: machine.end_transaction(self._clock.steady(), group_id, marker)
         )
-        self.release_when_committed(outcome, committed)
+        self.release_when_committed(self._shard_of(group_id), outcome, committed)
         self.commit_count += outcome.reply
-        return committed or self.host.all_committed()
+        self.on_transaction_ended(group_id, marker.producer_id)
+        return committed or host.all_committed()
+
+    def pending_transactions(self, shard: int | None = None) -> set[tuple[GroupId, int, int]]:
+        """Group, producer id and epoch of all offsets that wait; of one shard, or of all here."""
+        hosts = self._hosts.values() if shard is None else [self._hosts[shard]]
+        return {each for host in hosts for each in host.ahead.pending_offsets.transactions()}
 
     async def fetch(self, requests: Sequence[FetchRequest]) -> tuple[FetchedOffsets, ...]:
-        return await self.host.read(lambda machine: machine.fetch(requests).reply.reply)
+        """Raises `NotCoordinator` unless all of these groups are coordinated here."""
+        if len(requests) == 1:
+            host = self.host_of(requests[0].group_id)
+            return await host.read(lambda machine: machine.fetch(requests).reply.reply)
+        async with self.barrier_of(*(each.group_id for each in requests)):
+            return tuple(
+                found
+                for each in requests
+                for found in self.host_of(each.group_id).ahead.fetch([each]).reply.reply
+            )
 
     def committed_offsets(self, group_id: GroupId) -> Mapping[TopicPartition, CommittedOffset]:
         """All that the group has committed, as it is now."""
-        return self.host.ahead.committed_offsets(group_id)
+        return self.host_of(group_id).ahead.committed_offsets(group_id)
 
     async def delete_offsets(
         self, group_id: GroupId, partitions: Sequence[TopicPartition]
     ) -> tuple[PartitionResult, ...]:
         outcome = await self._decide(
-            lambda machine: machine.delete_offsets(self._clock.steady(), group_id, partitions)
+            group_id,
+            lambda machine: machine.delete_offsets(self._clock.steady(), group_id, partitions),
         )
         return outcome.reply
 
@@ -208,32 +286,45 @@ class Groups:
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
-        """Ahead of the log: for metrics, and for verbs that end with a barrier."""
-        return self.host.ahead.list_groups(states, types).reply.reply
+        """Of the shards that this node leads; raises `NotCoordinator` when there are none.
+
+        Ahead of the log: for metrics, and for verbs that end with a barrier.
+        """
+        if not self._hosts:
+            raise _not_coordinator()
+        return tuple(
+            each
+            for host in self.hosts
+            for each in host.ahead.list_groups(states, types).reply.reply
+        )
+
+    def describe_ahead(self, group_id: GroupId) -> GroupDescription:
+        """As `describe`, for verbs that end with a barrier."""
+        return self.host_of(group_id).ahead.describe(group_id).reply.reply
 
     async def describe(self, group_id: GroupId) -> GroupDescription:
-        return await self.host.read(lambda machine: machine.describe(group_id).reply.reply)
+        host = self.host_of(group_id)
+        return await host.read(lambda machine: machine.describe(group_id).reply.reply)
 
     async def refuse_members(self, group_id: GroupId) -> None:
         """Raise if the group has members that read its topics as streams."""
+        host = self.host_of(group_id)
         try:
-            self.host.ahead.refuse_streams(group_id)
+            host.ahead.refuse_streams(group_id)
         except GroupError:
-            await self.host.settled()
+            await host.settled()
             raise
 
     async def delete_group(self, group_id: GroupId) -> None:
-        await self._decide(lambda machine: machine.delete_group(self._clock.steady(), group_id))
-
-    @property
-    def statistics(self) -> Statistics:
-        return self.host.ahead.statistics
+        await self._decide(
+            group_id, lambda machine: machine.delete_group(self._clock.steady(), group_id)
+        )
 
     # --- members over HTTP ------------------------------------------------------------------------
 
     def member_assignment(self, group_id: GroupId, member_id: str) -> MemberAssignment:
         """The member's assignment, ahead of the log; raises `UnknownMember`."""
-        return self.host.ahead.member_assignment(group_id, member_id)
+        return self.host_of(group_id).ahead.member_assignment(group_id, member_id)
 
     def watch(self, group_id: GroupId, member_id: str, waiter: Waiter, *, is_waiting: bool) -> None:
         """Wake `waiter` when the member needs reconciliation; may be called again."""
@@ -242,7 +333,8 @@ class Groups:
             self._waiting.setdefault(group_id, set()).add(member_id)
         else:
             self._stop_waiting(group_id, member_id)
-        if self.host.ahead.needs_reconciliation(group_id, member_id):  # since its last heartbeat
+        ahead = self.host_of(group_id).ahead
+        if ahead.needs_reconciliation(group_id, member_id):  # since its last heartbeat
             waiter.wake()
 
     @contextlib.contextmanager
@@ -269,16 +361,19 @@ class Groups:
             if not waiting:
                 del self._waiting[group_id]
 
-    def _notify_watchers(self) -> None:
-        changes = self.host.ahead.take_changes()
+    def _notify_watchers(self, shard: int) -> None:
+        if shard not in self._hosts:
+            return
+        changes = self._hosts[shard].ahead.take_changes()
         for group_id in changes.retargeted:
             self._wake(group_id, self._watchers.get(group_id, ()))
         for group_id in changes.released - changes.retargeted:
             self._wake(group_id, self._waiting.get(group_id, ()))
 
     def _wake(self, group_id: GroupId, member_ids: Iterable[str]) -> None:
+        ahead = self.host_of(group_id).ahead
         for member_id in member_ids:
-            if self.host.ahead.needs_reconciliation(group_id, member_id):
+            if ahead.needs_reconciliation(group_id, member_id):
                 self._watchers[group_id][member_id].wake()
 
     # --- topics -----------------------------------------------------------------------------------
@@ -286,11 +381,19 @@ class Groups:
     async def topics_changed(self, topics: Iterable[Topic]) -> None:
         """Tell the groups what topics there are now."""
         view = view_of(topics)
-        await self._decide(lambda machine: machine.topics_changed(self._clock.steady(), view))
+        await self._tell_all(lambda machine: machine.topics_changed(self._clock.steady(), view))
 
     async def topics_deleted(self, names: Iterable[TopicName]) -> None:
         deleted = tuple(names)
-        await self._decide(lambda machine: machine.topics_deleted(self._clock.steady(), deleted))
+        await self._tell_all(lambda machine: machine.topics_deleted(self._clock.steady(), deleted))
+
+    async def _tell_all(self, tell: Callable[[GroupMachine], GroupDecision[None]]) -> None:
+        """All shards hear of it, also if one cannot write it down; then that is raised."""
+        told = await asyncio.gather(
+            *(self._decide_in(shard, tell) for shard in list(self._hosts)), return_exceptions=True
+        )
+        for error in (each for each in told if isinstance(each, BaseException)):
+            raise error
 
     # --- deciding and waiting ---------------------------------------------------------------------
 
@@ -298,46 +401,56 @@ class Groups:
         return f"{client_id or 'member'}-{self._random.bytes(16).hex()}"
 
     async def _decide(
-        self, decide: Callable[[GroupMachine], GroupDecision[ReplyT]]
+        self, group_id: GroupId, decide: Callable[[GroupMachine], GroupDecision[ReplyT]]
     ) -> Outcome[ReplyT]:
+        return await self._decide_in(self._shard_of(group_id), decide)
+
+    async def _decide_in(
+        self, shard: int, decide: Callable[[GroupMachine], GroupDecision[ReplyT]]
+    ) -> Outcome[ReplyT]:
+        host = self._hosts.get(shard)
+        if host is None:
+            raise _not_coordinator()
         try:
-            outcome, committed = self.host.submit_now(decide)
+            outcome, committed = host.submit_now(decide)
         except GoQueueError:
-            await self.host.settled()
+            await host.settled()
             raise
-        token = outcome.reply.token if isinstance(outcome.reply, Parked) else None
-        if token is not None:  # before anybody is woken: it may be this very caller
-            self._parked[token] = asyncio.get_running_loop().create_future()
-        self.release_when_committed(outcome, committed)
+        parked = (shard, outcome.reply.token) if isinstance(outcome.reply, Parked) else None
+        if parked is not None:  # before anybody is woken: it may be this very caller
+            self._parked[parked] = asyncio.get_running_loop().create_future()
+        self.release_when_committed(shard, outcome, committed)
         if committed is not None:
             try:
                 await asyncio.shield(committed)
             except BaseException:
-                if token is not None:
-                    self._abandon(token)
+                if parked is not None:
+                    self._abandon(parked)
                 raise
         return outcome
 
-    def release_when_committed(self, outcome: Outcome[Any], committed: Committed) -> None:
+    def release_when_committed(
+        self, shard: int, outcome: Outcome[Any], committed: Committed
+    ) -> None:
         """Answer the requests that a decision wakes; the host calls it for deadlines, too."""
-        self._notify_watchers()
+        self._notify_watchers(shard)
         if outcome.lost:
             self.on_members_lost(outcome.lost)
         if not outcome.wakeups:
             return
         if committed is None:
-            self._release(outcome.wakeups)
+            self._release(shard, outcome.wakeups)
         else:
-            committed.add_done_callback(lambda done: self._release(outcome.wakeups, done))
+            committed.add_done_callback(lambda done: self._release(shard, outcome.wakeups, done))
 
     def _release(
-        self, wakeups: Sequence[Wakeup], committed: asyncio.Future[None] | None = None
+        self, shard: int, wakeups: Sequence[Wakeup], committed: asyncio.Future[None] | None = None
     ) -> None:
         """Each parked request gets its reply, or the reason why it could not be written."""
         cancelled = committed is not None and committed.cancelled()
         error = committed.exception() if committed is not None and not cancelled else None
         for wakeup in wakeups:
-            future = self._parked.get(wakeup.token)
+            future = self._parked.get((shard, wakeup.token))
             if future is None or future.done():  # gone since
                 continue
             if error is None:
@@ -345,52 +458,65 @@ class Groups:
             else:
                 future.set_exception(error)
 
-    async def _await_reply(self, reply: Joined | Synced | Parked) -> Joined | Synced:
+    async def _await_reply(
+        self, group_id: GroupId, reply: Joined | Synced | Parked
+    ) -> Joined | Synced:
         """The reply, or the one that a wake-up brings; a request that is cancelled is abandoned."""
         if not isinstance(reply, Parked):
             return reply
+        parked = self._shard_of(group_id), reply.token
         try:
-            woken = await self._parked[reply.token]
+            woken = await self._parked[parked]
         except asyncio.CancelledError:
-            self._abandon(reply.token)
+            self._abandon(parked)
             raise
         finally:
-            self._parked.pop(reply.token, None)
+            self._parked.pop(parked, None)
         if isinstance(woken, GroupError):
             raise woken
         return woken
 
-    def _abandon(self, token: Token) -> None:
+    def _abandon(self, parked: ParkedKey) -> None:
         """The request with this token is gone, whether it was woken or not."""
-        future = self._parked.pop(token, None)
+        future = self._parked.pop(parked, None)
         if future is not None:
             future.cancel()
-        if self._host is not None:
-            self._host.ahead.abandon(self._clock.steady(), token)
-            self._host.notice_deadline()
+        shard, token = parked
+        host = self._hosts.get(shard)
+        if host is not None:
+            host.ahead.abandon(self._clock.steady(), token)
+            host.notice_deadline()
 
     # --- the seat ---------------------------------------------------------------------------------
 
-    def resign(self) -> None:
-        """Give up the seat: another node coordinates the groups, or none while this one is down.
+    def resign_all(self) -> None:
+        for shard in list(self._hosts):
+            self.resign(shard)
+
+    def resign(self, shard: int = 0) -> None:
+        """Give up the seat: another node coordinates the shard, or none while this one is down.
 
         Whoever waits here is told to look for the coordinator; so is everybody who comes later,
         until a machine is attached again.  This one is dropped: what it decided and could not
         commit is nobody's state.
         """
-        if self._host is not None:
-            self._host.resign(_not_coordinator, _not_coordinator)
-        self._host = None
-        for future in self._parked.values():
-            if not future.done():
+        host = self._hosts.pop(shard, None)
+        if host is None:
+            return
+        host.resign(_not_coordinator, _not_coordinator)
+        for group_id in [each for each in self.statistics.groups if self._shard_of(each) == shard]:
+            self.statistics.forget(group_id)
+        for (parked_in, _), future in self._parked.items():
+            if parked_in == shard and not future.done():
                 future.set_exception(_not_coordinator())
-        for watching in self._watchers.values():
-            for waiter in watching.values():
-                waiter.wake()
+        for group_id, watching in self._watchers.items():
+            if self._shard_of(group_id) == shard:
+                for waiter in watching.values():
+                    waiter.wake()
 
 
 def _not_coordinator() -> NotCoordinator:
-    return NotCoordinator("this node does not coordinate the groups")
+    return NotCoordinator("this node does not coordinate the group")
 
 
 def view_of(topics: Iterable[Topic]) -> Topics:

@@ -96,7 +96,7 @@ class GroupMembers:
 
     async def join(self, request: JoinAsReader) -> Membership:
         """A new member, or with `member_id` one that joins again and keeps its partitions."""
-        async with self._groups.barrier:
+        async with self._groups.barrier_of(request.group_id):
             return await self._join(request)
 
     async def _join(self, request: JoinAsReader) -> Membership:
@@ -134,7 +134,7 @@ class GroupMembers:
 
     async def _replace_static_member(self, group_id: GroupId, instance_id: str) -> None:
         """A static member's next process need not wait for the session of the one before."""
-        holder = self._groups.host.ahead.static_member(group_id, instance_id)
+        holder = self._groups.host_of(group_id).ahead.static_member(group_id, instance_id)
         if holder is not None and holder.reader is not None:
             self._forget((group_id, holder.member_id))
             await self._groups.consumer_heartbeat(
@@ -160,7 +160,7 @@ class GroupMembers:
 
     async def heartbeat(self, group_id: GroupId, member_id: str, generation: int) -> Membership:
         session = await self._find_session(group_id, member_id)
-        async with self._groups.barrier, session.lock:
+        async with self._groups.barrier_of(group_id), session.lock:
             assignment = await self._handle_heartbeat(session, generation)
             await self._commit_if_due(session)
             return self._membership(session, assignment)
@@ -174,7 +174,7 @@ class GroupMembers:
     ) -> tuple[Membership, int]:
         """The member gave these up (None: all); also how many it still has to give up."""
         session = await self._find_session(group_id, member_id)
-        async with self._groups.barrier, session.lock:
+        async with self._groups.barrier_of(group_id), session.lock:
             assignment = self._find_assignment(session)
             session.check(generation, assignment)
             session.note_generation(generation)
@@ -187,7 +187,7 @@ class GroupMembers:
 
     async def assignment(self, group_id: GroupId, member_id: str) -> Membership:
         """The member's assignment; this does not prolong its session."""
-        async with self._groups.barrier:
+        async with self._groups.barrier_of(group_id):
             session = self._session(group_id, member_id)
             return self._membership(session, self._find_assignment(session))
 
@@ -198,7 +198,7 @@ class GroupMembers:
         try:
             return await self._poll(request, long_poll)
         except GoQueueError:
-            await self._groups.host.settled()
+            await self._groups.host_of(request.group_id).settled()
             raise
 
     async def _poll(self, request: PollRequest, long_poll: LongPoll | None) -> Polled:
@@ -247,7 +247,8 @@ class GroupMembers:
         found = PollRecords()
         if not assignment.revoking:  # else the member shall come back at once, and not be busy
             found = await self._read(poll, assignment)
-        await self._groups.host.settled()  # what the member is told of its assignment is committed
+        # What the member is told of its assignment is committed.
+        await self._groups.host_of(session.group_id).settled()
         session.check_poll(poll.number)
         if poll.long_poll is not None and poll.long_poll.is_ended:  # nobody is there to see more
             await self._commit_processed(session)
@@ -360,7 +361,7 @@ class GroupMembers:
             pending = machine.pending_offsets.of(group_id)
             return {each: at for each, at in fetched.offsets.items() if each not in pending}
 
-        return await self._groups.host.read(look)
+        return await self._groups.host_of(group_id).read(look)
 
     async def _start_offset(self, session: Session, partition: Readable) -> Offset:
         if session.traits.starts_at_end:
@@ -379,7 +380,7 @@ class GroupMembers:
     ) -> None:
         """Commit the offsets that the member names; all of them or none."""
         session = await self._find_session(group_id, member_id)
-        async with self._groups.barrier, session.lock:
+        async with self._groups.barrier_of(group_id), session.lock:
             assignment = self._find_assignment(session)
             session.check(generation, assignment)
             ids = self._names.to_ids(offsets)
@@ -495,7 +496,7 @@ class GroupMembers:
             return False
 
     async def _find_session(self, group_id: GroupId, member_id: str) -> Session:
-        async with self._groups.barrier:
+        async with self._groups.barrier_of(group_id):
             return self._session(group_id, member_id)
 
     def _session(self, group_id: GroupId, member_id: str) -> Session:

@@ -168,9 +168,9 @@ class TransactionMessages:
         """Refuse when there is no open transaction, or when another one is meant."""
         self._check_open(transactional_id, who, transaction_id)
 
-    async def settled(self) -> None:
-        """Return when everything that was decided about transactions is durable."""
-        await self._broker.transactions.settled()
+    async def settled(self, about: object = None) -> None:
+        """Return when everything that was decided about a transactional id is durable."""
+        await self._broker.transactions.settled(about)
 
     def _check_open(
         self, transactional_id: str, who: ProducerIdentity, transaction_id: str | None

@@ -53,13 +53,17 @@ class QueueGroups:
     @property
     def barrier(self) -> Barrier:
         """Of verbs that look at groups and queues in several steps."""
-        return Barrier(self._services.groups.host, self._queues)
+        return Barrier(self._services.groups, self._queues)
+
+    def barrier_of(self, *group_ids: GroupId) -> Barrier:
+        """As `barrier`, for some groups."""
+        return Barrier(self._services.groups.barrier_of(*group_ids), self._queues)
 
     # --- which mode -------------------------------------------------------------------------------
 
     def is_queue(self, group_id: GroupId) -> bool:
         """Ahead of the logs: it says whom to ask."""
-        streams = self._services.groups.host.ahead
+        streams = self._services.groups.host_of(group_id).ahead
         if streams.has_members(group_id):
             return False
         if self.member_count(group_id) > 0:
@@ -76,7 +80,7 @@ class QueueGroups:
         """For what nobody does to a group that is at work."""
         count = self.member_count(group_id)
         if count:
-            await self._services.groups.host.settled()
+            await self._services.groups.host_of(group_id).settled()
             raise GroupNotEmpty(f"group {group_id!r} has members ({count}): stop them first")
 
     # --- looking ----------------------------------------------------------------------------------
@@ -96,7 +100,8 @@ class QueueGroups:
 
     def _list_all(self) -> dict[GroupId, GroupListing]:
         found = {each.group_id: each for each in self._services.groups.list_groups()}
-        names = {*self._queues.groups, *self._services.groups.share_groups()}
+        groups = self._services.groups
+        names = {*filter(groups.coordinates, self._queues.groups), *groups.share_groups()}
         for group_id in names:
             if self.is_queue(group_id):
                 found[group_id] = self._describe_group(group_id)
@@ -109,7 +114,7 @@ class QueueGroups:
 
     async def describe(self, group_id: GroupId) -> QueueGroupDescription:
         """Also of a group that only has settings; raises `GroupNotFound`."""
-        async with self.barrier:
+        async with self.barrier_of(group_id):
             return self.describe_ahead(group_id)
 
     def describe_ahead(self, group_id: GroupId) -> QueueGroupDescription:
@@ -117,7 +122,7 @@ class QueueGroups:
         if not self._is_known(group_id):
             raise GroupNotFound(f"there is no group {group_id!r} in queue mode")
         workers = [self._describe_joined(each) for each in self._members.members(group_id).values()]
-        share = self._services.groups.share_groups().get(group_id)
+        share = self._services.groups.share_group(group_id)
         queue = self._queues.groups.get(group_id)
         joined = {each.member_id for each in workers}
         workers += [
@@ -162,7 +167,8 @@ class QueueGroups:
     async def delete(self, group_id: GroupId) -> None:
         """A group of either mode, with its offsets, states and settings; not one with members."""
         await self.refuse_members(group_id)
-        if not self._is_known(group_id) or self._services.groups.host.ahead.has_members(group_id):
+        streams = self._services.groups.host_of(group_id).ahead
+        if not self._is_known(group_id) or streams.has_members(group_id):
             await self._services.groups.delete_group(group_id)  # or raises that it has members
             return
         await self._services.groups.delete_share_group(group_id)
@@ -172,7 +178,7 @@ class QueueGroups:
 
     def _is_known(self, group_id: GroupId) -> bool:
         is_known = self._queues.is_known(group_id)
-        return is_known or group_id in self._services.groups.share_groups()
+        return is_known or self._services.groups.share_group(group_id) is not None
 
     async def delete_offsets(self, group_id: GroupId, topic: TopicName) -> bool:
         """Let a group without members start over in the topic; gives whether it had begun."""

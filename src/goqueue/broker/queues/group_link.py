@@ -95,7 +95,7 @@ class GroupLink:
         """Whether the group has members that read its topics as streams."""
         node_id = self._coordinator(group_id)
         if node_id is None:
-            return self._groups.host.ahead.has_members(group_id)
+            return self._groups.host_of(group_id).ahead.has_members(group_id)
         return (await self._look(node_id, group_id)).refusal is not None
 
     async def committed(self, group_id: GroupId) -> Committed:
@@ -166,11 +166,11 @@ class GroupLink:
             (place.topic, place.partition, offset)
             for place, offset in self._groups.committed_offsets(verb.group_id).items()
         ]
-        await self._groups.host.settled()
+        await self._groups.host_of(verb.group_id).settled()
         return GroupView(refusal, committed)
 
     async def _commit_floors(self, _: NodeId, verb: CommitFloors) -> bool:
-        if self._groups.host.ahead.has_members(verb.group_id):
+        if self._groups.host_of(verb.group_id).ahead.has_members(verb.group_id):
             return False
         committed = self._groups.committed_offsets(verb.group_id)
         mine = tuple(

@@ -66,7 +66,7 @@ class QueueMembers:
     # --- asking -----------------------------------------------------------------------------------
 
     def members(self, group_id: GroupId) -> Mapping[str, ShareMember]:
-        group = self._groups.share_groups().get(group_id)
+        group = self._groups.share_group(group_id)
         return {} if group is None else group.members
 
     def is_worker(self, group_id: GroupId, member_id: str) -> bool:
@@ -118,7 +118,7 @@ class QueueMembers:
 
     async def join(self, request: JoinAsWorker) -> ShareMember:
         """A new member, or with `member_id` one that starts over; it keeps what it holds."""
-        async with self._groups.barrier:
+        async with self._groups.barrier_of(request.group_id):
             return await self._join(request)
 
     async def _join(self, request: JoinAsWorker) -> ShareMember:
@@ -150,7 +150,7 @@ class QueueMembers:
 
     async def leave(self, group_id: GroupId, member_id: str) -> None:
         """What it holds goes to others at once, and counts as no failure."""
-        async with self._groups.barrier:
+        async with self._groups.barrier_of(group_id):
             self._member(group_id, member_id)
         await self._groups.share_heartbeat(
             ShareHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=LEAVE_EPOCH)
@@ -160,14 +160,14 @@ class QueueMembers:
     async def heartbeat(
         self, group_id: GroupId, member_id: str, generation: int | None = None
     ) -> ShareMember:
-        async with self._groups.barrier:
+        async with self._groups.barrier_of(group_id):
             member = self._member(group_id, member_id, generation)
             self._groups.keep_share_session(group_id, member_id)
             return member
 
     async def assignment(self, group_id: GroupId, member_id: str) -> ShareMember:
         """The member; this is no heartbeat."""
-        async with self._groups.barrier:
+        async with self._groups.barrier_of(group_id):
             return self._member(group_id, member_id)
 
     async def poll(
@@ -180,7 +180,7 @@ class QueueMembers:
         try:
             return await self._poll(request, wait_ms, generation)
         except GroupError:  # of a membership that may not be committed, or not be ended
-            await self._groups.host.settled()
+            await self._groups.host_of(request.group_id).settled()
             raise
 
     async def _poll(

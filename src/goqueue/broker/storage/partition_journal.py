@@ -42,7 +42,8 @@ class PartitionJournal:
 
     @property
     def name(self) -> str:
-        return self._partition.topic if is_internal(self._partition.topic) else str(self._partition)
+        is_only_one = is_internal(self._partition.topic) and not self._partition.index
+        return self._partition.topic if is_only_one else str(self._partition)
 
     @property
     def end_offset(self) -> Offset:

@@ -143,6 +143,11 @@ class Partitions:
         work = functools.partial(self._open_partition, bundle, settings)
         return await self._open_once(bundle, DATA, work)
 
+    async def has_log(self, name: str) -> bool:
+        """Whether there is such an internal log on this disk."""
+        directory = f"{self.directories.logs}/{name}/0"
+        return await self._disk.in_background(lambda: self._disk.exists(directory))
+
     # --- bundles ----------------------------------------------------------------------------------
 
     def bundle(self, topic: Topic, index: int) -> Bundle:

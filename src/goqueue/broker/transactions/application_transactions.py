@@ -43,16 +43,18 @@ class GroupTransactions:
     async def start_run(self, application: str, run: int) -> RunBegun:
         """A new run fences older ones and aborts their attempts."""
         return await self._end(
-            lambda machine: machine.applications.start_run(self._clock.steady(), application, run)
+            application,
+            lambda machine: machine.applications.start_run(self._clock.steady(), application, run),
         )
 
     @settle_refusals
     async def start_named_run(self, application: str, name: str) -> RunBegun:
         """The same; called again with the newest run's name, it is that run."""
         return await self._end(
+            application,
             lambda machine: machine.applications.start_named_run(
                 self._clock.steady(), application, name
-            )
+            ),
         )
 
     @settle_refusals
@@ -63,7 +65,7 @@ class GroupTransactions:
         name = attempt_name(attempt, task, number)
         for _ in range(START_TRIES_MAX):
             producer_id = await self._reserve_producer_id()
-            reply, committed = self._transactions.host.submit_now(
+            reply, committed = self._transactions.host_of(name).submit_now(
                 lambda machine, producer_id=producer_id: machine.applications.start_attempt(  # type: ignore[misc]
                     self._clock.steady(),
                     attempt,
@@ -75,7 +77,8 @@ class GroupTransactions:
             self._transactions.note_decision(name, committed)
             await self._transactions.wait_durable(name)
             if reply is None:
-                await self._transactions.host.settled()  # the decision may be on its way to disk
+                # The decision may be on its way to disk.
+                await self._transactions.host_of(name).settled()
                 return None
             if isinstance(reply, ProducerIdentity):
                 return name, reply
@@ -97,6 +100,7 @@ class GroupTransactions:
             await self._transactions.wait_durable(transactional_id)
         names = [transactional_id for transactional_id, _ in members]
         ended = await self._end(
+            application,
             lambda machine: machine.applications.decide(
                 self._clock.steady(), application, version, run, members, contents
             ),
@@ -110,28 +114,32 @@ class GroupTransactions:
     async def abort(self, application: str, version: int, run: int) -> GroupEnded:
         """Abort every attempt at the version; nothing happens when it is decided."""
         return await self._end(
+            application,
             lambda machine: machine.applications.abort(
                 self._clock.steady(), application, version, run
-            )
+            ),
         )
 
     async def retire(self, application: str) -> bool:
         """Forget an application that will not come back; False when there is none."""
-        return await self._transactions.host.submit(
+        return await self._transactions.host_of(application).submit(
             lambda machine: machine.applications.retire(application)
         )
 
-    async def settled(self) -> None:
-        """Return when everything that was decided about transactions is durable."""
-        await self._transactions.settled()
+    async def settled(self, about: object = None) -> None:
+        """Return when everything that was decided about an application is durable."""
+        name = about.application if isinstance(about, Attempt) else about
+        await self._transactions.settled(name)
 
     async def _end(
         self,
+        application: str,
         decide: Callable[[TransactionMachine], Decision[TransactionRecord, EndedT]],
         members: Iterable[str] = (),
     ) -> EndedT:
         """Decide about many at once, and return when that is durable and completed."""
-        ended, committed = self._transactions.host.submit_now(decide)
+        host = self._transactions.host_of(application)
+        ended, committed = host.submit_now(decide)
         ending = [*members, *ended.aborted]
         for transactional_id in ending:
             self._transactions.note_decision(transactional_id, committed)
@@ -139,7 +147,7 @@ class GroupTransactions:
             if committed is not None:
                 await asyncio.shield(committed)
             else:  # the decision that is repeated may be on its way to disk
-                await self._transactions.host.settled()
+                await host.settled()
         except asyncio.CancelledError:
             for transactional_id in ending:
                 self._transactions.complete_unattended(transactional_id)

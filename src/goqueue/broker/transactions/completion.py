@@ -107,17 +107,18 @@ class TransactionCompletion:
         for end in self._ends.values():
             self._stop(end)
 
-    def resume(self) -> None:
+    def resume(self, shard: int | None = None) -> None:
         """This node coordinates, or does so again: complete what was decided, by whomever."""
-        if self._log.is_coordinator:
-            for transaction in self._log.ahead.prepared:
+        for transaction in self._log.ahead.prepared:
+            if shard in (None, self._log.shard_of(transaction.transactional_id)):
                 self.complete(transaction)
 
-    def resign(self) -> None:
+    def resign(self, shard: int) -> None:
         """Whoever coordinates now completes what is under way; its callers look for that one."""
-        ends, self._ends = self._ends, {}
-        for end in ends.values():
-            self._stop(end)
+        for transactional_id, end in list(self._ends.items()):
+            if self._log.shard_of(transactional_id) == shard:
+                del self._ends[transactional_id]
+                self._stop(end)
 
     def _stop(self, end: TransactionEnd) -> None:
         end.is_stopped = True
@@ -156,9 +157,10 @@ class TransactionCompletion:
     def _send_when_decided(self, end: TransactionEnd) -> None:
         if end.is_stopped:
             return
+        transactional_id = end.transaction.transactional_id
         try:
-            pending = self._log.pending(end.transaction.transactional_id)
-            self._log.refuse_if_failed()
+            pending = self._log.pending(transactional_id)
+            self._log.refuse_if_failed(transactional_id)
         except GoQueueError as error:
             self._retry_later(end, error)
             return
@@ -170,7 +172,9 @@ class TransactionCompletion:
     def _send_markers(self, end: TransactionEnd) -> None:
         """To all participants that have not confirmed one."""
         end.move_to(EndState.MARKING)
-        marker = end.transaction.marker(self._log.host.epoch)
+        transactional_id = end.transaction.transactional_id
+        epoch = self._log.host_of(transactional_id).epoch
+        marker = end.transaction.marker(epoch, self._log.shard_of(transactional_id))
         end.outstanding = 1  # this loop
         for participant in list(end.unmarked):
             try:
@@ -224,7 +228,7 @@ class TransactionCompletion:
     def _finish(self, end: TransactionEnd) -> None:
         transactional_id = end.transaction.transactional_id
         try:
-            self._log.host.defer(
+            self._log.host_of(transactional_id).defer(
                 lambda machine: machine.complete(self._clock.steady(), transactional_id)
             )
         except GoQueueError as error:  # after a crash it is completed once more

@@ -16,11 +16,10 @@ durable (`wait_durable`).  Two steps are quicker:
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-import msgspec
 import structlog
 
 from goqueue.broker.barrier import Barrier, settle_refusals
@@ -33,7 +32,9 @@ from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.acks import Refused, TransactionAcks, ledgers_of
 from goqueue.broker.transactions.acks_elsewhere import AcksElsewhere, AcksHere
 from goqueue.broker.transactions.completion import TransactionCompletion
-from goqueue.broker.transactions.log import Decide, ReplyT, TransactionLog
+from goqueue.broker.transactions.log import Decide, ReplyT, SettledShard, TransactionLog
+from goqueue.broker.transactions.machines import TransactionMachines
+from goqueue.broker.transactions.offsets import OtherCoordinators, TransactionOffsets
 from goqueue.broker.transactions.orphans import OrphanedTransactions
 from goqueue.broker.transactions.participants import (
     FindPartition,
@@ -44,12 +45,13 @@ from goqueue.broker.transactions.participants import (
 from goqueue.broker.transactions.upgrade import take_over_leftovers
 from goqueue.groups import CommitRequest, PartitionResult
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import NodeId, Timestamp, TopicName, TopicPartition
+from goqueue.model.ids import NodeId, Timestamp, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.queue import Owner
 from goqueue.queue.receipts import Claims, read_receipts
 from goqueue.runtime import Clock
 from goqueue.txn import (
+    GroupOffsets,
     MustEnd,
     OpenTransaction,
     ProducerIdentity,
@@ -71,6 +73,16 @@ ReserveProducerId = Callable[[], Awaitable[int]]
 _log = structlog.get_logger("goqueue.transactions")
 
 
+class OtherNodesOfTransactions(OtherLeaders, OtherCoordinators, Protocol):
+    """See `TransactionPeers`."""
+
+    async def abort_owner(self, found: OpenTransaction) -> bool: ...
+
+    async def find_orphans(
+        self, partition: Partition, opened: Sequence[OpenTransaction]
+    ) -> list[Orphan]: ...
+
+
 class Transactions:
     """The verbs of transactions, for all listeners.  Refusals are raised as `TransactionError`."""
 
@@ -84,7 +96,7 @@ class Transactions:
         find_partition: FindPartition,
         opened: OpenedPartition,
         reserve_producer_id: ReserveProducerId,
-        others: OtherLeaders,
+        others: OtherNodesOfTransactions,
     ) -> None:
         self._clock = clock
         self._groups = groups
@@ -99,6 +111,8 @@ class Transactions:
             clock, groups, self.acks, find_partition, opened, others
         )
         self._completion = TransactionCompletion(clock, log, self._participants)
+        self._others = others
+        self._offsets = TransactionOffsets(self, groups, others)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -109,67 +123,105 @@ class Transactions:
         AcksHere(self.acks).serve(others)
         self.acks_elsewhere = AcksElsewhere(others, leader_elsewhere)
 
-    def attach(self, host: MachineHost[TransactionMachine]) -> None:
-        self._log.attach(host)
+    def attach(self, host: MachineHost[TransactionMachine], shard: int = 0) -> None:
+        self._log.attach(host, shard)
 
     @property
     def is_coordinating(self) -> bool:
+        """Whether this node leads any shard."""
         return self._log.is_coordinator
+
+    def coordinates(self, transactional_id: str) -> bool:
+        return self._log.coordinates(transactional_id)
+
+    @property
+    def shards(self) -> Mapping[int, MachineHost[TransactionMachine]]:
+        """Those that this node leads."""
+        return self._log.shards
+
+    @property
+    def hosts(self) -> Sequence[MachineHost[TransactionMachine]]:
+        return self._log.hosts
+
+    def host_of(self, transactional_id: str) -> MachineHost[TransactionMachine]:
+        """Raises `NotCoordinator` unless this node coordinates the id's transactions."""
+        return self._log.host_of(transactional_id)
 
     @property
     def host(self) -> MachineHost[TransactionMachine]:
-        """Raises `NotCoordinator` unless this node coordinates transactions."""
+        """Of a broker that is alone."""
         return self._log.host
 
     @property
-    def ahead(self) -> TransactionMachine:
-        """The machine, ahead of its log: for metrics, and for verbs that end with a barrier."""
+    def ahead(self) -> TransactionMachines:
+        """The machines, ahead of their logs: for metrics, and for verbs that end with a barrier."""
         return self._log.ahead
 
-    async def settled(self) -> None:
-        """Return when everything that was decided up to now is durable."""
-        await self._log.settled()
+    def barrier_of(self, *transactional_ids: str) -> Barrier:
+        """As `barrier`, of verbs that look at these ids, as far as they are coordinated here."""
+        mine = filter(self.coordinates, transactional_ids)
+        one_each = {self._log.shard_of(each): each for each in mine}
+        return Barrier(*(SettledShard(self._log, each) for each in one_each.values()))
+
+    async def settled(self, about: object = None) -> None:
+        """Return when everything that was decided up to now is durable.
+
+        `about` a transactional id: in its shard; raises `NotCoordinator`.
+        """
+        await self._log.settled(about if isinstance(about, str) else None)
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""
         self._participants.start(tasks)
         if self.is_coordinating:
             await take_over_leftovers(self._log, self._groups, self.acks, self._find_partition)
-            await self._abort_orphans()
+            await self._offsets.end_orphans()
+            await self._abort_orphaned_acks()
         self._completion.start(tasks)
 
-    async def _abort_orphans(self) -> None:
-        """Offsets and acks of transactions whose beginning was lost with the power."""
-        pending = self._groups.host.ahead.pending_offsets if self._groups.is_coordinating else None
-        for group_id, producer_id, epoch in sorted(pending.transactions()) if pending else ():
-            owner = self.ahead.find_owner(OpenTransaction(producer_id, epoch))
-            if owner is None or group_id not in owner.groups:
-                marker = Marker(producer_id, epoch, self.host.epoch, commits=False)
-                await self._groups.end_transaction(group_id, marker)
+    async def _abort_orphaned_acks(self) -> None:
+        """Of transactions that this node coordinates, and whose beginning was lost."""
         for place, acking in list(self.acks.owners()):
+            if not self.coordinates(acking.transactional_id):
+                continue
             owner = self.ahead.find_owner(OpenTransaction(acking.producer_id, acking.epoch))
             if owner is None or place not in owner.ledgers:
-                marker = Marker(*acking[:2], self.host.epoch, commits=False)
+                epoch = self.host_of(acking.transactional_id).epoch
+                shard = self._log.shard_of(acking.transactional_id)
+                marker = Marker(*acking[:2], epoch, commits=False, coordinator=shard)
                 await self.acks.end(QueueLedger(*place), marker)
 
-    async def lead(self, host: MachineHost[TransactionMachine]) -> None:
-        """This node coordinates transactions again, with the machine as its log says."""
-        self.attach(host)
-        self._completion.resume()
+    async def lead(self, host: MachineHost[TransactionMachine], shard: int = 0) -> None:
+        """This node leads the shard, or does so again, with the machine as its log says."""
+        self.attach(host, shard)
+        self._completion.resume(shard)
         try:
-            await self._abort_orphans()
+            await self._abort_orphaned_acks()
         except GoQueueError as error:  # a partition's are ended when it is opened, or by the upkeep
             _log.warning("orphaned transactions not ended", problem=str(error))
 
-    def resign(self) -> None:
-        """Another node coordinates transactions, or none while this one is down.
+    def resign_all(self) -> None:
+        for shard in list(self._log.shards):
+            self.resign(shard)
+
+    def resign(self, shard: int = 0) -> None:
+        """Another node leads the shard, or none while this one is down.
 
         Whoever waits for a transaction's end is told to look for the coordinator; so is everybody
         who comes later.  What is durable is completed by whoever coordinates next, and what is not
         is nobody's state.
         """
-        self._log.resign()
-        self._completion.resign()
+        self._log.resign(shard)
+        self._completion.resign(shard)
+
+    async def groups_led(self, shard: int) -> None:
+        """This node coordinates the groups of the shard: end what their transactions left."""
+        if shard not in self._groups.shards:
+            return
+        try:
+            await self._offsets.end_orphans(shard)
+        except GoQueueError as error:  # the upkeep looks again
+            _log.warning("orphaned offsets not ended", problem=str(error))
 
     def on_deadline(self, ending: Sequence[MustEnd], committed: Committed) -> None:
         """Complete the transactions that the machine aborted because they took too long."""
@@ -181,12 +233,11 @@ class Transactions:
     def stop(self) -> None:
         self._completion.stop()
         self._participants.stop()
-        if not self.is_coordinating:
-            return
-        try:
-            self.host.write_deferred()
-        except GoQueueError as error:  # then they are completed once more
-            _log.error("completions not written", problem=str(error))
+        for host in self.hosts:
+            try:
+                host.write_deferred()
+            except GoQueueError as error:  # then they are completed once more
+                _log.error("completions not written", problem=str(error))
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -208,15 +259,21 @@ class Transactions:
                 return transaction.transactional_id
         raise UnknownProducer(f"there is no producer {who.producer_id}")
 
+    def has_producer(self, producer_id: int) -> bool:
+        """Whether this node coordinates a transactional id of the producer."""
+        return any(each.producer_id == producer_id for each in self.ahead.all())
+
     async def find_orphans(
-        self, at: TopicPartition, opened: Sequence[OpenTransaction]
+        self,
+        where: TopicPartition | GroupOffsets,
+        opened: Sequence[OpenTransaction],
+        shards: Sequence[int],
     ) -> list[Orphan]:
-        """Those of `opened`, open in the partition, that nobody will end; durably so.
+        """Those of `opened`, open there, that none of the shards will end; durably so.
 
         Raises when that cannot be said.
         """
-        self._log.refuse_if_failed()
-        return await self._orphans.find(at, opened)
+        return await self._orphans.find(where, opened, shards)
 
     # --- producers --------------------------------------------------------------------------------
 
@@ -275,7 +332,7 @@ class Transactions:
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
         """Let the transaction write to these.  Not durable yet: see `wait_durable`."""
-        self._log.refuse_if_failed()
+        self._log.refuse_if_failed(transactional_id)
         self._log.submit(
             transactional_id,
             lambda machine: machine.add_partitions(
@@ -287,7 +344,7 @@ class Transactions:
         self, transactional_id: str, who: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:
         """As `announce_partitions`, and they are written when the caller has given its answer."""
-        self._log.refuse_if_failed()
+        self._log.refuse_if_failed(transactional_id)
         self._log.submit_soon(
             transactional_id,
             lambda machine: machine.add_partitions(
@@ -307,7 +364,7 @@ class Transactions:
         In the same step in which `wait_ready` has returned.  Who appends must not say so before the
         future given is done.  A group's attempt adds what it writes to, whoever asks.
         """
-        self._log.refuse_if_failed()
+        self._log.refuse_if_failed(transactional_id)
         if not self.ahead.is_in_transaction(transactional_id, who, partition):
             is_attempt = self.ahead.get(transactional_id).attempt is not None
             if not adds and not is_attempt:
@@ -330,7 +387,6 @@ class Transactions:
             ),
         )
 
-    @settle_refusals
     async def add_offsets(
         self,
         transactional_id: str,
@@ -341,28 +397,43 @@ class Transactions:
     ) -> tuple[PartitionResult, ...]:
         """Have a group commit offsets if, and when, the transaction commits; it may refuse now.
 
-        Durable on return.
+        Durable on return.  Whoever coordinates the transaction, and the group.
+        """
+        return await self._offsets.add(transactional_id, who, request, adds_group=adds_group)
+
+    @settle_refusals
+    async def hold_offsets(
+        self, transactional_id: str, who: ProducerIdentity, request: CommitRequest, *, adds: bool
+    ) -> tuple[PartitionResult, ...]:
+        """As `add_offsets`, where this node coordinates both the transaction and the group."""
+        await self.announce_group(transactional_id, who, request.group_id, adds=adds)
+        self._offsets.note_added(request)
+        results = await self._groups.commit(request)
+        await self.wait_durable(transactional_id)
+        return results
+
+    async def announce_group(
+        self, transactional_id: str, who: ProducerIdentity, group_id: str, *, adds: bool
+    ) -> None:
+        """Let the transaction commit offsets of the group, which `adds` allows to be a new one.
+
+        Not durable yet: see `wait_durable`.
         """
         await self._wait_completion_durable(transactional_id)
         self._log.submit(
             transactional_id,
             lambda machine: machine.add_group(
-                self._clock.steady(), transactional_id, who, request.group_id, is_new=adds_group
+                self._clock.steady(), transactional_id, who, group_id, is_new=adds
             ),
         )
-        results = await self._groups.commit(
-            msgspec.structs.replace(request, producer_id=who.producer_id, producer_epoch=who.epoch)
-        )
-        await self.wait_durable(transactional_id)
-        return results
 
     async def _wait_completion_durable(self, transactional_id: str) -> None:
         """Return when a marker of the transaction before this one, with its epoch, cannot come."""
         await self.wait_ready(transactional_id)
         transaction = self.ahead.find(transactional_id)
         if transaction is not None and transaction.shares_epoch:
-            await self._log.wait_committed()
-        self._log.refuse_if_failed()
+            await self._log.wait_committed(transactional_id)
+        self._log.refuse_if_failed(transactional_id)
 
     # --- acks -------------------------------------------------------------------------------------
 
@@ -484,26 +555,35 @@ class Transactions:
     async def abort_in_partition(self, who: ProducerIdentity, topic: str, index: int) -> None:
         """End what a producer left open in a partition, on an operator's word.
 
-        A transaction that the coordinator knows is aborted as a whole, or completed if it is
+        A transaction that its coordinator knows is aborted as a whole, or completed if it is
         decided.  Only what no coordinator will ever end gets a marker for this partition alone: a
         commit marker, if it is known that just that was lost.
         """
         partition = await self._find_partition(topic, index)
         producers = partition.log.producers
-        producers.check_marker(Marker(who.producer_id, who.epoch, self.host.epoch, commits=False))
         producer = producers.find(who.producer_id)
-        if producer is None or producer.transaction_start is None:
+        if producer is None:
+            return
+        epoch = producer.coordinator_epoch
+        producers.check_marker(Marker(who.producer_id, who.epoch, epoch, commits=False))
+        if producer.transaction_start is None:
             return
         found = OpenTransaction(producer.producer_id, producer.epoch, producer.ended_at)
+        if not await self._others.abort_owner(found):
+            for orphan in await self._others.find_orphans(partition, [found]):
+                await self._orphans.end(partition, orphan)
+
+    @settle_refusals
+    async def abort_owner(self, found: OpenTransaction) -> bool:
+        """Abort, or complete, the transaction that has this open; False: none here does."""
         owner = self.ahead.find_owner(found)
         if owner is None:
-            at = TopicPartition(TopicName(topic), index)
-            for orphan in self._orphans.find_now(at, [found]):
-                await self._orphans.end(partition, orphan)
-        elif owner.state.is_prepared:
+            return False
+        if owner.state.is_prepared:
             await self.wait_completed(owner.transactional_id)
         else:
             await self.abort(owner.transactional_id, only=identity_of(owner))
+        return True
 
     # --- upkeep -----------------------------------------------------------------------------------
 
@@ -511,17 +591,19 @@ class Transactions:
         """Forget silent producers, and end what no coordinator will ever end."""
         while True:
             await self._clock.sleep(UPKEEP_SECONDS)
-            if self.is_coordinating:
-                self._look_at_deadlines(self._clock.steady())
+            for host in self.hosts:
+                self._look_at_deadlines(host, self._clock.steady())
+            for shard in list(self._groups.shards):
+                await self.groups_led(shard)
             now = self._clock.now()
             for partition in partitions:
                 partition.log.producers.expire(now)
                 await self._orphans.end_all(partition)
 
-    def _look_at_deadlines(self, now: Timestamp) -> None:
+    def _look_at_deadlines(self, host: MachineHost[TransactionMachine], now: Timestamp) -> None:
         """Also when none is due: the clock may have been set back."""
         try:
-            self.on_deadline(*self.host.submit_now(lambda machine: machine.on_deadline(now)))
+            self.on_deadline(*host.submit_now(lambda machine: machine.on_deadline(now)))
         except GoQueueError as error:
             _log.error("deadlines not looked at", problem=str(error))
 

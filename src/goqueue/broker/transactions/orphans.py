@@ -2,32 +2,35 @@
 
 A crash leaves one behind when it comes between the flush of its records and that of the partition's
 adding: nobody was told that the records are written, and they are aborted.  A damaged log leaves
-one behind when it loses a marker.  So the partition's leader asks the coordinator, here or on
-another node, and only an answer that is durable counts: no answer means nothing.  A transaction
-that was committed gets its commit marker once more.
+one behind when it loses a marker.  So the partition's leader asks the coordinators, of all shards:
+a log does not say which transactional id wrote to it.  Only answers that are durable count, and
+only if all have answered.  A transaction that was committed gets its commit marker once more.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import structlog
 
+from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.log import TransactionLog
 from goqueue.broker.transactions.participants import end_in_partition
-from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import PRODUCER_EPOCH_MAX, TopicName, TopicPartition
+from goqueue.model.errors import GoQueueError, NotCoordinator
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Epoch, TopicPartition
 from goqueue.model.markers import Marker
 from goqueue.runtime import Clock
-from goqueue.txn import OpenTransaction
+from goqueue.txn import GroupOffsets, OpenTransaction, Transaction, TransactionMachine
 from goqueue.wire.node_messages import Orphan
+
+Place = TopicPartition | GroupOffsets  # where something is open
 
 _log = structlog.get_logger("goqueue.transactions")
 
 
-class OtherCoordinator(Protocol):
-    """The coordinator on another node; see `TransactionPeers`."""
+class AllCoordinators(Protocol):
+    """Those on other nodes, and this one; see `TransactionPeers`."""
 
     async def find_orphans(
         self, partition: Partition, opened: Sequence[OpenTransaction]
@@ -38,7 +41,7 @@ class OrphanedTransactions:
     def __init__(self, clock: Clock, log: TransactionLog) -> None:
         self._clock = clock
         self._log = log
-        self.elsewhere: OtherCoordinator | None = None  # None while the broker is made
+        self.coordinators: AllCoordinators | None = None  # None while the broker is made
 
     async def end_all(self, partition: Partition) -> None:
         """End all transactions that are open in the partition's log and nowhere else."""
@@ -55,36 +58,31 @@ class OrphanedTransactions:
             )
 
     async def _ask(self, partition: Partition) -> list[Orphan]:
-        opened = opened_in(partition)
-        if self._log.is_coordinator:
-            at = TopicPartition(TopicName(partition.topic), int(partition.index))
-            return await self.find(at, opened)
-        if self.elsewhere is not None:
-            return await self.elsewhere.find_orphans(partition, opened)
-        return []
-
-    async def find(self, at: TopicPartition, opened: Sequence[OpenTransaction]) -> list[Orphan]:
-        """As `TransactionMachine.find_orphans`, at the coordinator; what is found is durable."""
-        if self._log.host.failed is not None or not self._log.ahead.find_orphans(at, opened):
+        if self.coordinators is None:
             return []
-        await self._log.wait_committed()
-        return self.find_now(at, opened)
+        return await self.coordinators.find_orphans(partition, opened_in(partition))
 
-    def find_now(self, at: TopicPartition, opened: Sequence[OpenTransaction]) -> list[Orphan]:
-        """As `find`, of what may not be durable yet."""
-        orphans: list[Orphan] = []
-        for found, committed in self._log.ahead.find_orphans(at, opened):
-            last = None if committed is None else committed.last_commit
-            orphan = Orphan(
-                found.producer_id,
-                found.epoch,
-                found.ended_at,
-                self._log.host.epoch,
-                "" if committed is None else committed.transactional_id,
-                -1 if last is None else last.marker_epoch,
-            )
-            orphans.append(orphan)
-        return orphans
+    async def find(
+        self, where: Place, opened: Sequence[OpenTransaction], shards: Sequence[int]
+    ) -> list[Orphan]:
+        """Those that none of these shards, which this node leads, will end; durably so.
+
+        In the step in which this returns they are so still.  Raises `NotCoordinator`.
+        """
+        hosts = [self._host(shard) for shard in shards]
+        if any(host.failed is not None for host in hosts) or not _find_now(where, opened, hosts):
+            return []
+        for host in hosts:
+            await host.all_committed()
+        if hosts != [self._host(shard) for shard in shards]:
+            raise NotCoordinator("another node has led a shard of transactions meanwhile")
+        return _find_now(where, opened, hosts)
+
+    def _host(self, shard: int) -> MachineHost[TransactionMachine]:
+        host = self._log.shards.get(shard)
+        if host is None:
+            raise NotCoordinator(f"this node does not coordinate shard {shard} of transactions")
+        return host
 
     def end(self, partition: Partition, orphan: Orphan) -> asyncio.Future[None]:
         """Commit what lacks a marker, abort what nobody knows; done when readers see that."""
@@ -105,14 +103,64 @@ class OrphanedTransactions:
             log.warning("transaction aborted: no coordinator knows it")
         # A new epoch: a repetition of such a record must not be taken for a duplicate.
         epoch = orphan.marker_epoch if commits else min(orphan.epoch + 1, PRODUCER_EPOCH_MAX)
+        producer = partition.log.producers.find(orphan.producer_id)
+        known = 0 if producer is None else max(0, producer.coordinator_epoch)
         marker = Marker(
             producer_id=orphan.producer_id,
             epoch=epoch,
-            coordinator_epoch=orphan.coordinator_epoch,
+            # Not of a shard that does not know the producer: its own may have a smaller one.
+            coordinator_epoch=orphan.coordinator_epoch if commits else known,
             commits=commits,
             is_bumped=epoch > orphan.epoch,
         )
         return end_in_partition(partition, marker, self._clock)
+
+
+def _find_now(
+    where: Place,
+    opened: Sequence[OpenTransaction],
+    hosts: Iterable[MachineHost[TransactionMachine]],
+) -> list[Orphan]:
+    """As the machines have it, which may not be durable yet."""
+    return agree(_find_in(where, opened, host) for host in hosts)
+
+
+def _find_in(
+    where: Place, opened: Sequence[OpenTransaction], host: MachineHost[TransactionMachine]
+) -> list[Orphan]:
+    machine = host.ahead
+    if isinstance(where, GroupOffsets):
+        found = machine.find_orphaned_offsets(where.group_id, opened)
+        return [Orphan(each.producer_id, each.epoch, each.ended_at, host.epoch) for each in found]
+    return [_orphan(each, by, host.epoch) for each, by in machine.find_orphans(where, opened)]
+
+
+def _orphan(found: OpenTransaction, committed: Transaction | None, epoch: Epoch) -> Orphan:
+    last = None if committed is None else committed.last_commit
+    return Orphan(
+        found.producer_id,
+        found.epoch,
+        found.ended_at,
+        epoch,
+        "" if committed is None else committed.transactional_id,
+        -1 if last is None else last.marker_epoch,
+    )
+
+
+def agree(answers: Iterable[list[Orphan]]) -> list[Orphan]:
+    """What all shards say that they will not end; a shard that has committed it knows best."""
+    found: dict[tuple[int, int, int], Orphan] | None = None
+    for answer in answers:
+        by_key = {(each.producer_id, each.epoch, each.ended_at): each for each in answer}
+        if found is None:
+            found = by_key
+            continue
+        found = {
+            key: by_key[key] if by_key[key].marker_epoch >= 0 else each
+            for key, each in found.items()
+            if key in by_key
+        }
+    return list((found or {}).values())
 
 
 def opened_in(partition: Partition) -> list[OpenTransaction]:

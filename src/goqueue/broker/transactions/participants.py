@@ -5,8 +5,8 @@
     queue ledger    the acks that wait in it          its state machine acks or releases them
 
 The coordinator knows participants by name, and sends each the same marker: by a call when it is on
-this node, else to the partition's leader (`peers.py`).  Groups have the coordinator of transactions
-for theirs.  A marker may come any number of times: the second one changes nothing.
+this node, else to the partition's leader or to the group's coordinator (`peers.py`).  A marker may
+come any number of times: the second one changes nothing.
 """
 
 import asyncio
@@ -31,7 +31,13 @@ _log = structlog.get_logger("goqueue.transactions")
 
 
 class OtherLeaders(Protocol):
-    """Partitions that other nodes lead; see `TransactionPeers`."""
+    """Partitions that other nodes lead, groups that they coordinate; see `TransactionPeers`."""
+
+    def group_elsewhere(self, group_id: GroupId) -> NodeId | None: ...
+
+    async def end_in_group(
+        self, coordinator: NodeId, group_id: GroupId, marker: Marker
+    ) -> None: ...
 
     def leader_elsewhere(self, at: TopicPartition) -> NodeId | None: ...
 
@@ -74,7 +80,12 @@ class LocalParticipants:
 
     def end(self, participant: Participant, marker: Marker) -> asyncio.Future[None]:
         if isinstance(participant, GroupOffsets):
-            return self._groups.end_transaction(GroupId(participant.group_id), marker)
+            group_id = GroupId(participant.group_id)
+            coordinator = self._others.group_elsewhere(group_id)
+            if coordinator is None:
+                return self._groups.end_transaction(group_id, marker)
+            ending = self._others.end_in_group(coordinator, group_id, marker)
+            return self._start(ending, ends_with_broker=True)
         if isinstance(participant, QueueLedger):
             at = TopicPartition(participant.topic, participant.partition)
             leader = self._others.leader_elsewhere(at)

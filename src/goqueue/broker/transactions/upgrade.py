@@ -36,7 +36,7 @@ async def _take_acks_over(
 ) -> None:
     """The coordinator knows of the ledger before that changes: both may come a second time."""
     name = transaction.transactional_id
-    await log.host.submit(lambda machine: machine.note_ledger(name, place))
+    await log.host_of(name).submit(lambda machine: machine.note_ledger(name, place))
     await acks.rename_owner(name, Owner(*transaction.open_producer, name))
 
 
@@ -54,7 +54,7 @@ async def _take_over(
         if each not in left.starts
         or left.starts[each] == await _first_offset(transaction, each, find_partition)
     ]
-    await log.host.submit(
+    await log.host_of(transaction.transactional_id).submit(
         lambda machine: machine.clear_leftovers(transaction.transactional_id, partitions)
     )
 

@@ -118,7 +118,7 @@ async def handle_consumer_group_describe(
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
     try:
-        async with context.broker.groups.barrier:
+        async with context.broker.groups.barrier_of(*map(GroupId, names)):
             groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
     except GoQueueError as error:
         groups = [_refuse(name, error) for name in names]
@@ -153,7 +153,7 @@ def _refuse(name: str, error: GoQueueError) -> DescribedGroup:
 
 def _consumer_group(broker: Broker, group_id: GroupId) -> GroupDescription:
     """A classic one is not found here; clients then ask for it by DescribeGroups."""
-    group = broker.groups.host.ahead.describe(group_id).reply.reply
+    group = broker.groups.describe_ahead(group_id)
     if group.group_type != "consumer":
         raise GroupNotFound(f"group {group_id!r} is not a consumer group")
     return group

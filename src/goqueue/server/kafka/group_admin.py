@@ -68,7 +68,7 @@ async def handle_describe_groups(
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.groups)
     try:
-        async with context.broker.groups.barrier:
+        async with context.broker.groups.barrier_of(*map(GroupId, names)):
             groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
     except GoQueueError as error:
         groups = [_refuse(name, error) for name in names]
@@ -105,7 +105,7 @@ def _refuse(name: str, error: GoQueueError) -> DescribedGroup:
 
 def _classic_group(broker: Broker, group_id: GroupId) -> GroupDescription:
     """One of the consumer protocol is not found here; ConsumerGroupDescribe tells of it."""
-    group = broker.groups.host.ahead.describe(group_id).reply.reply
+    group = broker.groups.describe_ahead(group_id)
     if group.group_type != "classic":
         raise GroupNotFound(f"group {group_id!r} is not a classic group")
     return group

@@ -178,13 +178,12 @@ def _commit_topic(
 
 async def handle_offset_fetch(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Positions; with `require_stable` none that an open transaction is going to move."""
+    names = [GroupId(group.group_id) for group in request.groups]
     try:
-        groups = await context.broker.groups.host.read(
-            lambda machine: tuple(
-                _fetch_group(context, machine, group, request.require_stable)
-                for group in request.groups
+        async with context.broker.groups.barrier_of(*names):
+            groups = tuple(
+                _fetch_group(context, group, request.require_stable) for group in request.groups
             )
-        )
     except GoQueueError as error:
         groups = tuple(_refuse_group(context, group, error) for group in request.groups)
     return build(OffsetFetchResponse, groups=groups)
@@ -210,13 +209,14 @@ def _refuse_group(
 
 
 def _fetch_group(
-    context: Context, machine: GroupMachine, group: OffsetFetchRequestGroup, require_stable: bool
+    context: Context, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """All of it in one moment: an end that is awaited must not come between offset and answer."""
     broker, version = context.broker, context.header.api_version
     group_id = GroupId(group.group_id)
     try:
         check_group(broker, group_id)
+        machine = broker.groups.host_of(group_id).ahead
     except GoQueueError as error:
         return _refuse_group(context, group, error)
     topics = None

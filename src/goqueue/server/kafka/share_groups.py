@@ -17,7 +17,7 @@ from goqueue.broker.queues.admin import Worker
 from goqueue.groups import Assignment as Assigned
 from goqueue.groups import ShareHeartbeatRequest
 from goqueue.model.errors import GoQueueError, TopicIdNotFound
-from goqueue.model.ids import TopicId, TopicName
+from goqueue.model.ids import GroupId, TopicId, TopicName
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code
@@ -77,7 +77,7 @@ async def handle_share_group_describe(
     operations = authorized_operations(asked=request.include_authorized_operations)
     names = dict.fromkeys(request.group_ids)
     try:
-        async with context.broker.queue_groups.barrier:
+        async with context.broker.queue_groups.barrier_of(*map(GroupId, names)):
             groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
     except GoQueueError as error:
         groups = [_refuse(name, error) for name in names]

@@ -110,7 +110,7 @@ async def handle_describe_transactions(
 ) -> DescribeTransactionsResponse:
     names = dict.fromkeys(request.transactional_ids)
     try:
-        async with context.broker.transactions.barrier:
+        async with context.broker.transactions.barrier_of(*names):
             found = [_describe(context.broker, each) async for each in in_turns(names)]
     except GoQueueError as error:
         found = [_refuse(each, coordinator_code(error)) for each in names]

@@ -35,7 +35,7 @@ CLIENT = "client"  # the host of all who ask
 RESTART_SECONDS = 0.5  # after a process ended with an error
 
 
-def node_config(number: int, *, elects: bool = False) -> Config:
+def node_config(number: int, *, elects: bool = False, coordinators: int = 1) -> Config:
     """Unless the nodes elect, node 1 is on host a, and has the vote."""
     cluster = msgspec.structs.replace(
         CONFIG.cluster,
@@ -44,6 +44,7 @@ def node_config(number: int, *, elects: bool = False) -> Config:
         quorum="etcd://quorum:2379" if elects else CONFIG.cluster.quorum,
         secret_file=SECRET_FILE,
         rack=f"rack-{number}",
+        coordinators=coordinators,
     )
     return msgspec.structs.replace(CONFIG, node_id=number, cluster=cluster)
 
@@ -66,10 +67,11 @@ async def running_broker(
     host: str,
     secret: bytes = SECRET,
     quorum: SimQuorum | None = None,
+    coordinators: int = 1,
 ) -> AsyncIterator[Broker]:
     """A broker that has joined, with its cluster listener."""
     environment.disk.replace_file(SECRET_FILE, secret)
-    config = node_config(number, elects=quorum is not None)
+    config = node_config(number, elects=quorum is not None, coordinators=coordinators)
     if quorum is None:
         broker = Broker(environment, config)
     else:
@@ -88,14 +90,22 @@ async def running_broker(
 
 
 class ClusterWorld:
-    """Node 1 is on host a, and so on.  Node 1 has the vote unless there is a quorum."""
+    """Node 1 is on host a, and so on.  Node 1 has the vote unless there is a quorum.
+
+    One node coordinates all groups, and one all transactions, unless there are more coordinators.
+    """
 
     def __init__(
-        self, world: World, hosts: tuple[str, ...] = THREE, quorum: SimQuorum | None = None
+        self,
+        world: World,
+        hosts: tuple[str, ...] = THREE,
+        quorum: SimQuorum | None = None,
+        coordinators: int = 1,
     ) -> None:
         self.world = world
         self.hosts = hosts
         self.quorum = quorum
+        self.coordinators = coordinators
         self.brokers: dict[str, Broker] = {}  # by host, while they have joined
         self.contexts: dict[str, Context] = {}  # of the processes of these brokers
         self.problems: dict[str, GoQueueError] = {}  # why a node could not go on
@@ -214,7 +224,10 @@ class ClusterWorld:
         number = NUMBERS[host]
         while not stop.is_set():
             try:
-                async with running_broker(environment, number, host, quorum=self.quorum) as broker:
+                running = running_broker(
+                    environment, number, host, quorum=self.quorum, coordinators=self.coordinators
+                )
+                async with running as broker:
                     self.contexts[host] = copy_context()
                     self.brokers[host] = broker
                     await stop.wait()

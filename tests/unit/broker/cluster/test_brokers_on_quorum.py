@@ -38,11 +38,12 @@ from tests.unit.broker.brokers import CONFIG, publish, values_in
 from tests.unit.broker.cluster.cluster_hosts import PORT, NoMetrics
 
 HOSTS = {"a": 1, "b": 2, "c": 3}
+READERS = GroupId("readers")
 
 
 def config_of(number: int) -> Config:
     cluster = msgspec.structs.replace(
-        CONFIG.cluster, listen=f"0.0.0.0:{PORT}", quorum="etcd://quorum:2379"
+        CONFIG.cluster, listen=f"0.0.0.0:{PORT}", quorum="etcd://quorum:2379", coordinators=2
     )
     return msgspec.structs.replace(CONFIG, node_id=number, cluster=cluster)
 
@@ -231,8 +232,8 @@ def test_a_directory_of_another_cluster_does_not_start():
 
 
 def coordinator_of_groups(nodes: Brokers) -> str | None:
-    """The host that coordinates groups; None while none does, or several think so."""
-    found = [host for host, broker in nodes.up.items() if broker.groups.is_coordinating]
+    """The host that coordinates the group; None while none does, or several think so."""
+    found = [host for host, broker in nodes.up.items() if broker.groups.coordinates(READERS)]
     return found[0] if len(found) == 1 else None
 
 
@@ -242,7 +243,7 @@ async def commit_somewhere(nodes: Brokers, offset: int) -> None:
     while True:
         for broker in list(nodes.up.values()):
             with contextlib.suppress(NotCoordinator, NotEnoughReplicas, LeadershipLost):
-                request = CommitRequest(group_id=GroupId("readers"), offsets=(wanted,))
+                request = CommitRequest(group_id=READERS, offsets=(wanted,))
                 (result,) = await broker.groups.commit(request)
                 assert result.error is None
                 return
@@ -250,7 +251,7 @@ async def commit_somewhere(nodes: Brokers, offset: int) -> None:
 
 
 async def committed(broker: Broker) -> int | None:
-    (fetched,) = await broker.groups.fetch([FetchRequest(group_id=GroupId("readers"))])
+    (fetched,) = await broker.groups.fetch([FetchRequest(group_id=READERS)])
     found = fetched.offsets.get(TopicPartition(TopicName("orders"), 0))
     return None if found is None else found.offset
 

@@ -22,9 +22,9 @@ from tests.unit.broker.cluster.cluster_world import HOSTS, NUMBERS, ClusterWorld
 
 
 @contextmanager
-def three_nodes(seed: int = 0) -> Iterator[ClusterWorld]:
+def three_nodes(seed: int = 0, coordinators: int = 1) -> Iterator[ClusterWorld]:
     with capture_logs(), World(seed) as world:
-        nodes = ClusterWorld(world)
+        nodes = ClusterWorld(world, coordinators=coordinators)
         nodes.start("a", "b", "c")
         world.run_until(lambda: all_active(nodes), limit_s=30)
         yield nodes

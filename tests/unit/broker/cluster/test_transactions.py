@@ -26,8 +26,8 @@ ON_A, ON_B, ON_C = ("orders", 0), ("orders", 1), ("bills", 0)
 
 
 @contextmanager
-def workload_on_three_nodes(seed: int = 0) -> Iterator[ClusterWorkload]:
-    with three_nodes(seed) as nodes:
+def workload_on_three_nodes(seed: int = 0, coordinators: int = 1) -> Iterator[ClusterWorkload]:
+    with three_nodes(seed, coordinators) as nodes:
         workload = ClusterWorkload(nodes)
         workload.create_topics()
         workload.world.run_until(lambda: is_coordinated(workload), limit_s=30)
@@ -41,12 +41,12 @@ async def init(workload: ClusterWorkload, name: str = "tx") -> ProducerIdentity:
 def coordinator(workload: ClusterWorkload) -> Broker:
     """The one that leads `__transactions`."""
     brokers = workload.nodes.brokers.values()
-    return next(each for each in brokers if each.transactions.is_coordinating)
+    return next(each for each in brokers if each.transactions.coordinates("tx"))
 
 
 def is_coordinated(workload: ClusterWorkload) -> bool:
     brokers = workload.nodes.brokers.values()
-    return any(each.transactions.is_coordinating for each in brokers)
+    return any(each.transactions.coordinates("tx") for each in brokers)
 
 
 async def send(
@@ -270,3 +270,46 @@ def test_what_a_coordinator_knows_is_no_orphan():
     with workload_on_three_nodes() as workload:
         workload.world.run_for(30)
         workload.world.run(story(workload))
+
+
+def break_something(nodes: ClusterWorld) -> None:
+    fabric, draw = nodes.world.fabric, nodes.world.random
+    one, other = draw.sample(["a", "b", "c"], 2)
+    match draw.randrange(6):
+        case 0:
+            fabric.cut(one, other)
+        case 1:
+            fabric.cut(one, other, one_way=True)
+        case 2:
+            fabric.reset(one)
+        case 3:
+            fabric.isolate(one)
+        case 4:
+            nodes.stop(one)
+        case _:
+            nodes.stop(one, power=True)
+
+
+def test_readers_see_all_of_a_transaction_or_nothing_whatever_breaks(seed: int):
+    """With three coordinators.  Nothing that was committed is lost; nothing that was aborted is read; nothing hangs."""
+    with workload_on_three_nodes(seed, coordinators=3) as workload:
+        nodes, world = workload.nodes, workload.world
+
+        async def story() -> None:
+            working = asyncio.ensure_future(workload.run())
+            while not working.done():
+                await asyncio.sleep(world.random.uniform(0.2, 1.5))
+                break_something(nodes)
+                await asyncio.sleep(world.random.uniform(0.2, 2.0))
+                world.fabric.heal()
+                nodes.start("a", "b", "c")
+                await asyncio.sleep(world.random.uniform(0.0, 3.0))
+            await working
+
+        world.run(story())
+        world.fabric.heal()
+        nodes.start("a", "b", "c")
+        workload.finish_over_nodes()
+        assert workload.problems == []
+        assert workload.history.anomalies() == {}
+        assert workload.history.final, "something was committed"

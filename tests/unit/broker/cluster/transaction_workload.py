@@ -8,13 +8,14 @@ from goqueue.broker.messages.read import read_page
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.broker.storage.partition import Partition
 from goqueue.model.errors import GoQueueError, NodeUnreachable, NotLeader
-from goqueue.model.ids import NodeId, Offset, TopicName, TopicPartition
+from goqueue.model.ids import GroupId, NodeId, Offset, TopicName, TopicPartition
 from goqueue.testing.sim.loop import SimCrash
 from goqueue.txn import ProducerIdentity
 from tests.sim.transaction_history import Place
 from tests.sim.transaction_world import PARTITIONS, TOPICS, Producer, Workload, batch_of
 from tests.unit.broker.cluster.cluster_world import HOSTS, ClusterWorld
 
+GROUP = GroupId("workers")  # whose offsets are committed with transactions
 INPUT = "input"
 SECONDS_MAX = 4.0  # for one step, as a client would wait
 
@@ -24,7 +25,7 @@ async def append(
 ) -> int:
     """As Produce does at the partition's leader; gives the offset when it is committed."""
     at, admitted = TopicPartition(TopicName(partition.topic), int(partition.index)), None
-    if broker.transactions.is_coordinating:
+    if broker.transactions.coordinates(name):
         await broker.transactions.wait_ready(name)
         admitted = broker.transactions.admit(name, who, at, adds=True)
     else:
@@ -72,10 +73,10 @@ class ClusterWorkload(Workload):
         partition = None if found is None else found.partitions.find_open(*place)
         return found if partition is not None and partition.leads else None
 
-    def _coordinator(self) -> Broker:
-        """The one that leads `__transactions`."""
+    def _coordinator(self, transactional_id: str = "tx") -> Broker:
+        """The one that leads the id's partition of `__transactions`."""
         for broker in self.nodes.brokers.values():
-            if broker.transactions.is_coordinating:
+            if broker.transactions.coordinates(transactional_id):
                 return broker
         raise NodeUnreachable("nobody coordinates")
 
@@ -96,7 +97,7 @@ class ClusterWorkload(Workload):
         while producer.finished < self.transactions:
             try:
                 async with asyncio.timeout(SECONDS_MAX):
-                    await self._one_step(self._coordinator(), producer)
+                    await self._one_step(self._coordinator(producer.name), producer)
             except (GoQueueError, TimeoutError, SimCrash):
                 if self.random.random() < 0.3:
                     producer.forget()
@@ -182,17 +183,17 @@ class ClusterWorkload(Workload):
     def _group_coordinator(self) -> Broker | None:
         """None while leaders are moved back to where they should be."""
         brokers = self.nodes.brokers.values()
-        return next((each for each in brokers if each.groups.is_coordinating), None)
+        return next((each for each in brokers if each.groups.coordinates(GROUP)), None)
 
     def _is_quiet(self) -> bool:
         brokers = list(self.nodes.brokers.values())
         found = [each.transactions for each in brokers if each.transactions.is_coordinating]
-        if (
-            len(brokers) < len(self.nodes.hosts)
-            or len(found) != 1
-            or found[0].ahead.prepared
-            or found[0].ahead.ongoing
-        ):
+        led = sorted(shard for each in found for shard in each.shards)
+        if len(brokers) < len(self.nodes.hosts) or led != list(range(self.nodes.coordinators)):
+            return False
+        if any(each.ahead.prepared or each.ahead.ongoing for each in found):
+            return False
+        if any(each.groups.pending_transactions() for each in brokers):
             return False
         return all(self._is_settled(place) for place in self.places)
 

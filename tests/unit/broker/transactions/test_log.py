@@ -96,13 +96,13 @@ def test_without_room_a_decision_waits_and_is_written_when_there_is_some():
 
 def test_a_log_that_failed_is_told_to_all_who_rely_on_it():
     async def story(log: TransactionLog, disk: SimDisk) -> None:
-        log.refuse_if_failed()
+        log.refuse_if_failed("tx")
         disk.fail_sync(LOG)
         log.submit("tx", init(7))
         with pytest.raises(StorageFailed):
             await log.wait_durable("tx")
         with pytest.raises(StorageFailed, match="read-only"):
-            log.refuse_if_failed()
+            log.refuse_if_failed("tx")
         with pytest.raises(StorageFailed):
             await log.wait_durable("another id")  # its state may rest on what is lost
 

@@ -353,8 +353,8 @@ def test_a_save_whose_tasks_were_killed_is_given_up(broker, topic):
 
 
 def test_a_save_without_a_version_happens_each_time_and_is_forgotten(broker, job):
-    known = set(broker.broker.transactions.ahead.applications.known)
+    known = set(broker.broker.transactions.host.ahead.applications.known)
     for _ in range(2):
         saved(broker, job.topic, "again")
     assert job.read() == ["again", "again"]
-    assert set(broker.broker.transactions.ahead.applications.known) == known
+    assert set(broker.broker.transactions.host.ahead.applications.known) == known

@@ -17,6 +17,7 @@ from goqueue.server.http.asgi.readiness import Health
 from goqueue.server.http.asgi.request_limits import Gate
 from goqueue.server.http.forwarding.calls import HttpCalls
 from goqueue.server.http.forwarding.routed_app import RoutedApp
+from goqueue.server.http.gathering import serve_gathered
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -47,6 +48,7 @@ class HttpListener:
         if broker.others is not None:
             self._calls = HttpCalls(served)
             broker.cluster.handlers |= self._calls.handlers
+            serve_gathered(broker)
             served = RoutedApp(app, broker, broker.others)
         gate = Gate(
             served,

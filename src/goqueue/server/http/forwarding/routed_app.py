@@ -11,10 +11,18 @@ from litestar.utils.path import normalize_path
 
 from goqueue.broker import Broker
 from goqueue.broker.cluster.other_nodes import OtherNodes
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import BatchTooLarge, GoQueueError
 from goqueue.model.ids import NodeId
-from goqueue.server.http.forwarding.forwarder import Forwarder, Receive, Scope, Send, send_error
-from goqueue.server.http.forwarding.routing_table import node_of
+from goqueue.server.http.forwarding.forwarder import (
+    FindNode,
+    Forwarder,
+    Receive,
+    Scope,
+    Send,
+    send_error,
+)
+from goqueue.server.http.forwarding.routing_table import PATH_NAMES, Place, node_of, place_of
+from goqueue.server.http.forwarding.transaction_routing import ReadBody, find_coordinator
 
 
 class RoutedApp:
@@ -26,27 +34,47 @@ class RoutedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            target = self._find_node(scope)
+            find, receive = await self._route(scope, receive)
+            target = find()
         except GoQueueError as error:
             await send_error(send, error)
+            return
+        except HTTPException as error:  # a body that unpacks to more than is allowed
+            await send_error(send, BatchTooLarge(error.detail or "the body is too large"))
             return
         if target is None:
             await self._serve(scope, receive, send)
         else:
-            find = partial(self._find_node, scope)
             await self._forwarder.forward(find, self._serve, scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)  # type: ignore[arg-type] # litestar's own names
 
-    def _find_node(self, scope: Scope) -> NodeId | None:
-        """None: it is for this node to answer, or to refuse."""
+    async def _route(self, scope: Scope, receive: Receive) -> tuple[FindNode, Receive]:
+        """How to find the node that it belongs to, and from where its body comes.
+
+        None is found: it is for this node to answer, or to refuse.
+        """
         try:
             path = normalize_path(scope["path"])
             found = self._app.asgi_router.handle_routing(path, scope["method"])
         except HTTPException:
-            return None
+            return _find_nobody, receive
         _, _, _, parameters, path_template = found
         scope["path_template"] = path_template  # for the metrics, also of what is passed on
-        found_node = node_of(self._broker, path_template, parameters)
-        return None if found_node == self._node_id else found_node
+        find: FindNode = partial(node_of, self._broker, path_template, parameters)
+        if place_of(path_template) is Place.TRANSACTION and not parameters.keys() & PATH_NAMES:
+            body = ReadBody(receive)
+            whole = await body.read()
+            if whole is None:  # its client has gone
+                return _find_nobody, body
+            find, receive = await find_coordinator(self._broker, scope, whole), body
+        return partial(self._find_elsewhere, find), receive
+
+    def _find_elsewhere(self, find: FindNode) -> NodeId | None:
+        found = find()
+        return None if found == self._node_id else found
+
+
+def _find_nobody() -> None:
+    return None

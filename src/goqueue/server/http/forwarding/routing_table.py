@@ -5,8 +5,8 @@ HERE           any node can: it is about the metadata, about the node itself, or
 PARTITION      the leader of the partition that the path names
 DEAD_LETTER    the leader of that partition of the topic's dead letters
 GROUP          the coordinator of the group that the path names
-GROUPS         the coordinator of groups
-TRANSACTIONS   the coordinator of transactions
+TRANSACTION    the coordinator of the transactional id, or application, that the path, the query or
+               the body names
 NODE           the node that the path names
 REGISTRY       the node that runs the schema registry
 """
@@ -26,8 +26,7 @@ class Place(enum.Enum):
     PARTITION = "partition"
     DEAD_LETTER = "dead_letter"
     GROUP = "group"
-    GROUPS = "groups"
-    TRANSACTIONS = "transactions"
+    TRANSACTION = "transaction"
     NODE = "node"
     REGISTRY = "registry"
 
@@ -39,18 +38,18 @@ FAMILIES: Final = {
     "/groups": Place.GROUP,
     "/messages": Place.HERE,
     "/priority": Place.HERE,
-    "/producers": Place.TRANSACTIONS,
+    "/producers": Place.TRANSACTION,
     "/queues": Place.HERE,
-    "/rebalance": Place.GROUPS,
+    "/rebalance": Place.HERE,
     "/registry": Place.REGISTRY,
     "/reliability": Place.HERE,
     "/schemas": Place.REGISTRY,
     "/topics": Place.HERE,
-    "/transactions": Place.TRANSACTIONS,
+    "/transactions": Place.TRANSACTION,
 }
 PATHS: Final = {
     "/cluster/nodes/{node_id}/restart": Place.NODE,
-    "/groups": Place.GROUPS,
+    "/groups": Place.HERE,
     "/groups/{group}/in-flight": Place.HERE,
     "/groups/{group}/in-flight/extend": Place.HERE,
     "/groups/{group}/in-flight/release": Place.HERE,
@@ -60,7 +59,12 @@ PATHS: Final = {
     "/topics/{topic}/partitions/{partition}/compaction/seal": Place.PARTITION,
     "/topics/{topic}/partitions/{partition}/messages": Place.PARTITION,
     "/topics/{topic}/partitions/{partition}/offsets": Place.PARTITION,
+    "/transactions": Place.HERE,
+    "/transactions/stats": Place.HERE,
 }
+
+
+PATH_NAMES: Final = frozenset({"transactional_id", "application"})  # of a transaction's place
 
 
 def place_of(path_template: str) -> Place:
@@ -73,8 +77,8 @@ def place_of(path_template: str) -> Place:
 def node_of(broker: Broker, path_template: str, parameters: Mapping[str, Any]) -> NodeId | None:
     """The node that the request belongs to; None when any can carry it out.
 
-    Raises `NotLeader` while there is no such node.  A topic or partition that is not there is any
-    node's to refuse.
+    What its body or query names is not looked at: see `transaction_routing`.  Raises `NotLeader`
+    while there is no such node.  A topic or partition that is not there is any node's to refuse.
     """
     match place_of(path_template):
         case Place.HERE:
@@ -85,10 +89,9 @@ def node_of(broker: Broker, path_template: str, parameters: Mapping[str, Any]) -
             return _leader(broker, dead_letter_topic(parameters["topic"]), parameters["partition"])
         case Place.GROUP:
             return broker.group_coordinator(parameters["group"])
-        case Place.GROUPS:
-            return broker.group_coordinator("")
-        case Place.TRANSACTIONS:
-            return broker.transaction_coordinator("")
+        case Place.TRANSACTION:
+            name = parameters.get("transactional_id", parameters.get("application"))
+            return None if name is None else broker.transaction_coordinator(name)
         case Place.NODE:
             node_id = NodeId(parameters["node_id"])
             return node_id if node_id in broker.metadata.nodes else None

@@ -48,7 +48,7 @@ async def start_run(
             raise InvalidRequest("a run has a name or a number, not both")
         begun = await broker.group_transactions.start_named_run(application, data.name)
     else:
-        known = broker.transactions.ahead.applications.find(application)
+        known = broker.transactions.ahead.applications_of(application).find(application)
         run = data.run if data.run is not None else (known.run + 1 if known else 0)
         begun = await broker.group_transactions.start_run(application, run)
     return RunStarted(begun.run, begun.last_version)
@@ -115,8 +115,8 @@ async def abort_group(
 
 @routes.get("/transactions/groups/{application:str}", "What was decided last for an application")
 async def describe_application(broker: TheBroker, application: ApplicationPath) -> ApplicationBody:
-    async with broker.transactions.barrier:
-        found = broker.transactions.ahead.applications.find(application)
+    async with broker.transactions.barrier_of(application):
+        found = broker.transactions.ahead.applications_of(application).find(application)
         if found is None:
             return ApplicationBody(application, -1, -1)
         return ApplicationBody(application, found.run, found.version)

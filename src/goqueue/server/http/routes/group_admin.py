@@ -1,5 +1,6 @@
 """Consumer groups for operators: list, describe, lag, reset, delete, how often they rebalance."""
 
+from itertools import chain
 from typing import Annotated, Final, Literal
 
 from litestar.params import JSONBody, QueryParameter
@@ -22,14 +23,22 @@ from goqueue.api.groups import (
 )
 from goqueue.api.parsing import parse_time
 from goqueue.broker import Broker
+from goqueue.broker.cluster.other_nodes import Verb
 from goqueue.broker.groups.admin import GroupAdmin, PartitionLag, Reset
 from goqueue.broker.queues.admin import QueueGroupDescription, Worker
-from goqueue.groups import GroupDescription, GroupListing, MemberDescription, RebalanceStatistics
+from goqueue.groups import (
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    RebalanceStatistics,
+    add_up,
+)
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupAdmin
+from goqueue.server.http.gathering import answers, check_shards, gather
 from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import MEANINGS, WRITE_MEANINGS, GroupPath, group_name
@@ -58,14 +67,36 @@ async def list_groups(
         str | None, query("Only names behind this one.", max_length=NAME_LENGTH_MAX)
     ] = None,
 ) -> GroupList:
-    """All groups that have members or committed offsets, by name."""
-    found = await broker.queue_groups.list_groups(
-        () if in_state is None else (in_state,), () if of_type is None else (of_type,)
+    """All groups that have members or committed offsets, by name; of all nodes."""
+    parts = await gather(
+        broker, broker.group_coordinators(), lambda shards: GroupsHere(shards, in_state, of_type)
     )
+    found = sorted(chain.from_iterable(parts), key=lambda each: each.group_id)
     behind = [each for each in found if after is None or each.group_id > after]
     page = behind[:limit]
     more = page[-1].group_id if len(behind) > limit else None
     return GroupList([_summary(each) for each in page], more)
+
+
+class GroupsHere(Verb[list[GroupListing]], frozen=True):
+    """The groups that a node coordinates."""
+
+    name = "list_groups"
+    reply_type = list[GroupListing]
+
+    shards: list[int]
+    in_state: str | None
+    of_type: str | None
+
+
+@answers(GroupsHere)
+async def _list_here(broker: Broker, verb: GroupsHere) -> list[GroupListing]:
+    check_shards(broker.groups.shards, verb.shards)
+    found = await broker.queue_groups.list_groups(
+        () if verb.in_state is None else (verb.in_state,),
+        () if verb.of_type is None else (verb.of_type,),
+    )
+    return list(found)
 
 
 def _summary(listing: GroupListing) -> GroupSummary:
@@ -242,7 +273,23 @@ async def group_rebalances(broker: TheBroker, group: GroupPath) -> RebalanceStat
 
 @routes.get("/rebalance/stats", "How often groups rebalance")
 async def all_rebalances(broker: TheBroker) -> RebalanceStats:
-    return _stats(broker.groups.statistics.total)
+    """Of the groups of all nodes, since each began to coordinate."""
+    return _stats(add_up(await gather(broker, broker.group_coordinators(), RebalancesHere)))
+
+
+class RebalancesHere(Verb[RebalanceStatistics], frozen=True):
+    """How often groups rebalance that a node coordinates."""
+
+    name = "rebalance_statistics"
+    reply_type = RebalanceStatistics
+
+    shards: list[int]
+
+
+@answers(RebalancesHere)
+async def _rebalances_here(broker: Broker, verb: RebalancesHere) -> RebalanceStatistics:
+    check_shards(broker.groups.shards, verb.shards)
+    return broker.groups.statistics.total
 
 
 def _stats(counted: RebalanceStatistics) -> RebalanceStats:

@@ -1,6 +1,8 @@
 """Transactions: producers, what they write, and how it ends."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Final
 
 from litestar.params import JSONBody, Parameter, QueryParameter
@@ -23,6 +25,8 @@ from goqueue.api.transactions import (
     TransactionList,
     TransactionStats,
 )
+from goqueue.broker import Broker
+from goqueue.broker.cluster.other_nodes import Verb
 from goqueue.broker.messages.transactional_publish import transaction_name
 from goqueue.broker.transactions.acks import Refused
 from goqueue.groups import CommitRequest, OffsetToCommit
@@ -33,6 +37,7 @@ from goqueue.model.times import time_text
 from goqueue.model.topic_partition import TopicPartition
 from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessages
 from goqueue.server.http.errors import Detailed
+from goqueue.server.http.gathering import answers, check_shards, gather
 from goqueue.server.http.routes.family import Routes
 from goqueue.txn import ProducerIdentity, State, Transaction
 
@@ -206,13 +211,38 @@ async def list_transactions(
     ] = False,
     limit: Annotated[int, QueryParameter(ge=1, le=PAGE_MAX)] = PAGE_MAX,
 ) -> TransactionList:
+    """Those of all nodes."""
+    parts = await gather(
+        broker,
+        broker.transaction_coordinators(),
+        lambda shards: TransactionsHere(shards, in_state, also_idle, limit),
+    )
+    bodies = list(chain.from_iterable(parts))[:limit]
+    return TransactionList(bodies, len(bodies))
+
+
+class TransactionsHere(Verb[list[TransactionBody]], frozen=True):
+    """The transactions that a node coordinates."""
+
+    name = "list_transactions"
+    reply_type = list[TransactionBody]
+
+    shards: list[int]
+    in_state: str | None
+    also_idle: bool
+    limit: int
+
+
+@answers(TransactionsHere)
+async def _list_here(broker: Broker, verb: TransactionsHere) -> list[TransactionBody]:
+    check_shards(broker.transactions.shards, verb.shards)
+    in_state, also_idle = verb.in_state, verb.also_idle
     async with broker.transactions.barrier, broker.queues.barrier:  # its acks are theirs
         machine = broker.transactions.ahead
         found = machine.all() if also_idle or in_state else [*machine.ongoing, *machine.prepared]
-        some = [each for each in found if in_state is None or each.state == in_state][:limit]
+        some = [each for each in found if in_state is None or each.state == in_state][: verb.limit]
         counts = await broker.transactions.count_acks(some)
-        bodies = [_body(each, acks) for each, acks in zip(some, counts, strict=True)]
-    return TransactionList(bodies, len(bodies))
+        return [_body(each, acks) for each, acks in zip(some, counts, strict=True)]
 
 
 def _body(transaction: Transaction, acks: int | None) -> TransactionBody:
@@ -235,6 +265,33 @@ def _body(transaction: Transaction, acks: int | None) -> TransactionBody:
 
 @routes.get("/transactions/stats", "How many transactions there are and were")
 async def transaction_stats(broker: TheBroker) -> TransactionStats:
+    """Of all nodes."""
+    parts = await gather(broker, broker.transaction_coordinators(), TransactionStatsHere)
+    by_state: Counter[str] = Counter()
+    for each in parts:
+        by_state.update(each.transactions_by_state)
+    return TransactionStats(
+        active_transactions=sum(each.active_transactions for each in parts),
+        transactions_by_state=dict(by_state),
+        oldest_age_ms=max(each.oldest_age_ms for each in parts),
+        started=sum(each.started for each in parts),
+        committed=sum(each.committed for each in parts),
+        aborted=sum(each.aborted for each in parts),
+    )
+
+
+class TransactionStatsHere(Verb[TransactionStats], frozen=True):
+    """How many transactions a node coordinates."""
+
+    name = "transaction_stats"
+    reply_type = TransactionStats
+
+    shards: list[int]
+
+
+@answers(TransactionStatsHere)
+async def _stats_here(broker: Broker, verb: TransactionStatsHere) -> TransactionStats:
+    check_shards(broker.transactions.shards, verb.shards)
     machine = broker.transactions.ahead  # counts, which are nobody's state
     by_state = dict.fromkeys((state.value for state in State), 0)
     for transaction in machine.all():
@@ -270,7 +327,7 @@ async def describe_transaction_by_query(
 
 
 async def _describe(broker: TheBroker, transactional_id: str) -> TransactionBody:
-    async with broker.transactions.barrier, broker.queues.barrier:
+    async with broker.transactions.barrier_of(transactional_id), broker.queues.barrier:
         transaction = broker.transactions.ahead.get(transactional_id)
         (acks,) = await broker.transactions.count_acks([transaction])
         return _body(transaction, acks)
