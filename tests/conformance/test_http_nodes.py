@@ -287,3 +287,26 @@ def test_figures_of_a_queue_are_the_same_at_all_nodes(nodes: HttpNodes, topic: s
     extended = nodes.post(3, "/groups/counted/in-flight/extend", timeout="1m")
     assert extended["settled"] == 3
     assert nodes.post(1, "/groups/counted/in-flight/release", topic=topic)["settled"] == 3
+
+
+def test_a_transaction_is_carried_out_at_any_node_by_the_id_in_its_body(
+    nodes: HttpNodes, topic: str
+):
+    for name in ("one", "two", "three"):
+        who = nodes.post(1, "/producers/init", transactional_id=name)
+        identity = {"transactional_id": name, **who}
+        begun = nodes.post(2, "/transactions/begin", **identity)
+        nodes.post(3, "/transactions/publish", **who, topic=topic, value=name)  # without its id
+        described = nodes.get(2, "/transactions/describe", transactional_id=name)
+        assert (described["state"], described["transaction_id"]) == (
+            "ongoing",
+            begun["transaction_id"],
+        )
+        nodes.post(1, "/transactions/commit", **identity)
+    listed = [nodes.get(number, "/transactions", all="true") for number in (1, 2, 3)]
+    assert listed[0] == listed[1] == listed[2]
+    assert {each["transactional_id"] for each in listed[0]["transactions"]} >= {"one", "two"}
+    assert nodes.get(3, "/transactions/stats")["committed"] >= 3
+    found = nodes.get(2, "/admin/coordinators")["coordinators"]
+    assert len(found) == 32
+    assert all(each["node_id"] and each["size"] is not None for each in found)

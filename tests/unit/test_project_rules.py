@@ -43,6 +43,7 @@ AHEAD = {
     "server/kafka/group_offsets.py": "a barrier around the whole request",
     "server/kafka/transaction_admin.py": "a barrier around the whole request",
     "server/kafka/transactions.py": "what is verified is settled",
+    "server/http/routes/coordinators.py": "sizes, which are nobody's state",
     "server/http/routes/transactions.py": "barriers; the statistics are nobody's state",
     "server/http/routes/application_transactions.py": "a barrier; the next run is decided again",
     "server/group_metrics.py": "metrics",

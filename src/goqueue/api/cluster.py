@@ -30,6 +30,26 @@ class NodeList(msgspec.Struct, frozen=True):
     nodes: list[ClusterNode]
 
 
+class CoordinatorBody(msgspec.Struct, frozen=True):
+    kind: Literal["groups", "transactions"]
+    shard: int
+    """The partition of `__groups` or `__transactions`."""
+    node_id: int | None
+    """The node that coordinates it, which leads the partition; null while none does."""
+    epoch: int
+    """Rises whenever another node takes over."""
+    replicas: list[int]
+    """Nodes that have a copy of its log; the first is preferred."""
+    isr: list[int]
+    """Those of them that can take over."""
+    size: int | None
+    """Its groups or transactional ids; null while its node does not say."""
+
+
+class CoordinatorList(msgspec.Struct, frozen=True):
+    coordinators: list[CoordinatorBody]
+
+
 class ClusterHealthBody(msgspec.Struct, frozen=True):
     status: Literal["healthy", "under_replicated", "offline"]
     """`offline`: there are partitions that nobody leads."""

@@ -123,6 +123,7 @@ class Broker:
         self.transaction_coordinator = self._coordinators.transaction_coordinator
         self.registry_node = self._coordinators.registry_node
         self.group_coordinators = self._coordinators.group_coordinators
+        self.coordinator_states = self._coordinators.states
         self.transaction_coordinators = self._coordinators.transaction_coordinators
 
         topic_admin = TopicAdmin(self, changes)

@@ -32,7 +32,7 @@ from goqueue.broker.queues.service import Queues
 from goqueue.broker.schemas.service import Schemas
 from goqueue.broker.storage.bundle import Bundle
 from goqueue.broker.transactions.coordinator import Transactions
-from goqueue.cluster import Topic
+from goqueue.cluster import PartitionState, Topic
 from goqueue.groups import GroupMachine
 from goqueue.model.config import Config
 from goqueue.model.errors import NotCoordinator, NotLeader
@@ -259,6 +259,10 @@ class Coordinators:
     def registry_node(self) -> NodeId:
         """As `group_coordinator`, of the schema registry."""
         return self._topics.leader(SCHEMAS_TOPIC, 0)
+
+    def states(self, name: str) -> list[PartitionState] | None:
+        """Of the shards of `__groups` or `__transactions`; None for a broker that is alone."""
+        return self._topics.states(name)
 
     def group_coordinators(self) -> Mapping[NodeId, Sequence[int]]:
         """The shards of groups by node; raises `NotCoordinator` while one has no leader."""

@@ -395,6 +395,12 @@ class GroupMachine:
         return taken
 
     @property
+    def group_count(self) -> int:
+        """Groups that have members or offsets."""
+        context = self._context
+        return len({*context.groups, *context.shares, *context.offsets.groups()})
+
+    @property
     def statistics(self) -> Statistics:
         """Rebalances by reason, partitions moved, durations; for metrics."""
         return self._context.statistics

@@ -250,6 +250,7 @@ class _BrokerCollector(Collector):
             "Writes are refused when less room is left (storage.free_bytes_min).",
             broker.config.storage.free_bytes_min,
         )
+        yield _coordinator_family(broker)
         if broker.transactions.is_coordinating:
             yield from _transaction_families(broker.transactions)
         yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
@@ -267,6 +268,17 @@ class _BrokerCollector(Collector):
         for topic in list(self._retired):
             if self._broker.metadata.find(topic) is None:
                 del self._retired[topic]
+
+
+def _coordinator_family(broker: Broker) -> Metric:
+    family = GaugeMetricFamily(
+        "goqueue_coordinator_shards",
+        "Shards of groups and of transactions that this node coordinates.",
+        labels=["kind"],
+    )
+    family.add_metric(["groups"], len(broker.groups.shards))
+    family.add_metric(["transactions"], len(broker.transactions.shards))
+    return family
 
 
 def _transaction_families(transactions: Transactions) -> Iterator[Metric]:

@@ -97,6 +97,11 @@ class TransactionMachine:
         """Those that are open, the oldest first."""
         return list(self._ongoing.values())
 
+    @property
+    def id_count(self) -> int:
+        """Transactional ids that are known."""
+        return len(self._transactions)
+
     def all(self) -> list[Transaction]:
         return list(self._transactions.values())
 

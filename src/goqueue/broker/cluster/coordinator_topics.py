@@ -130,6 +130,11 @@ class CoordinatorTopics:
             pass
         return self.are_created
 
+    def states(self, name: str) -> list[PartitionState] | None:
+        """Of its shards, in order; None for a broker that is alone."""
+        topic = self.find(name)
+        return None if topic is None else list(self._broker.metadata.partitions.of(topic.topic_id))
+
     def only_here(self, name: str) -> list[int]:
         """The shards that this node leads without being told: nobody else has a replica."""
         topic = self.find(name)

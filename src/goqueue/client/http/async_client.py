@@ -98,6 +98,7 @@ class AsyncClient:
     cluster_health = async_verb(cluster_calls.cluster_health)
     cluster_nodes = async_verb(cluster_calls.cluster_nodes)
     cluster_quorum = async_verb(cluster_calls.cluster_quorum)
+    coordinators = async_verb(cluster_calls.coordinators)
     partition_info = async_verb(cluster_calls.partition_info)
     drain_node = async_verb(cluster_calls.drain_node)
     undrain_node = async_verb(cluster_calls.undrain_node)

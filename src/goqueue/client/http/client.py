@@ -98,6 +98,7 @@ class Client:
     cluster_health = verb(cluster_calls.cluster_health)
     cluster_nodes = verb(cluster_calls.cluster_nodes)
     cluster_quorum = verb(cluster_calls.cluster_quorum)
+    coordinators = verb(cluster_calls.coordinators)
     partition_info = verb(cluster_calls.partition_info)
     drain_node = verb(cluster_calls.drain_node)
     undrain_node = verb(cluster_calls.undrain_node)

@@ -19,6 +19,7 @@ from goqueue.txn.errors import (
 from goqueue.wire.node_messages import NodeApi
 from tests.sim.transaction_history import Place
 from tests.sim.transaction_world import batch_of
+from tests.unit.broker.cluster.cluster_world import ClusterWorld
 from tests.unit.broker.cluster.test_failover import three_nodes
 from tests.unit.broker.cluster.transaction_workload import ClusterWorkload, append, read
 
@@ -291,7 +292,10 @@ def break_something(nodes: ClusterWorld) -> None:
 
 
 def test_readers_see_all_of_a_transaction_or_nothing_whatever_breaks(seed: int):
-    """With three coordinators.  Nothing that was committed is lost; nothing that was aborted is read; nothing hangs."""
+    """Nothing that was committed is lost; nothing that was aborted is read; nothing hangs.
+
+    The nodes share three coordinators.
+    """
     with workload_on_three_nodes(seed, coordinators=3) as workload:
         nodes, world = workload.nodes, workload.world
 

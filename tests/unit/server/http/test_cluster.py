@@ -147,3 +147,11 @@ async def test_a_node_without_a_supervisor_is_not_restarted(client: Client):
     assert refused.status_code == 422
     assert "nobody would start" in refused.json()["error"]["message"]
     assert (await client.post("/cluster/nodes/7/restart")).status_code == 404
+
+
+async def test_a_broker_that_is_alone_coordinates_one_shard_of_each(client: Client):
+    found = (await client.get("/admin/coordinators")).json()["coordinators"]
+    assert [(each["kind"], each["shard"], each["node_id"], each["size"]) for each in found] == [
+        ("groups", 0, 1, 0),
+        ("transactions", 0, 1, 0),
+    ]

@@ -1,4 +1,4 @@
-"""`goqueue cluster status|nodes|topics|leaders|quorum`: how the cluster is doing."""
+"""`goqueue cluster status|nodes|topics|leaders|quorum|coordinators`: how the cluster is doing."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from goqueue.api.cluster import (
         ClusterHealthBody,
         ClusterNode,
+        CoordinatorBody,
         PartitionPlace,
         TopicPlaces,
     )
@@ -148,6 +149,30 @@ def _leadership_columns(place: "PartitionPlace") -> tuple[object, ...]:
         place.leader_epoch,
         " ".join(map(str, place.replicas)),
         " ".join(map(str, place.isr)) or "-",
+    )
+
+
+def coordinators(client: "Client") -> None:
+    """List which node coordinates each shard of groups and transactions, and who can take over."""
+    found = client.coordinators()
+    show(
+        found,
+        ("KIND", "SHARD", "NODE", "EPOCH", "REPLICAS", "ISR", "SIZE"),
+        [_coordinator_columns(each) for each in found],
+        drop=("EPOCH",),
+        empty="nothing is coordinated",
+    )
+
+
+def _coordinator_columns(each: "CoordinatorBody") -> tuple[object, ...]:
+    return (
+        each.kind,
+        each.shard,
+        "none" if each.node_id is None else str(each.node_id),
+        each.epoch,
+        " ".join(map(str, each.replicas)),
+        " ".join(map(str, each.isr)) or "-",
+        "-" if each.size is None else each.size,
     )
 
 

@@ -13,6 +13,8 @@ from goqueue.api.cluster import (
     ClusterHealthBody,
     ClusterNode,
     ClusterState,
+    CoordinatorBody,
+    CoordinatorList,
     LeaderElectionResult,
     NodeList,
     NodeRemoved,
@@ -40,6 +42,15 @@ def cluster_nodes() -> Call[list[ClusterNode]]:
 
 def _nodes(found: NodeList) -> list[ClusterNode]:
     return found.nodes
+
+
+def coordinators() -> Call[list[CoordinatorBody]]:
+    """Which node coordinates each shard of groups and transactions."""
+    return get("/admin/coordinators", CoordinatorList).then(_coordinators)
+
+
+def _coordinators(found: CoordinatorList) -> list[CoordinatorBody]:
+    return found.coordinators
 
 
 def cluster_quorum() -> Call[QuorumBody]:

@@ -32,6 +32,7 @@ from goqueue.server.http.routes import (
     cluster_balance,
     cluster_upkeep,
     compaction,
+    coordinators,
     dlq,
     group_admin,
     groups,
@@ -68,6 +69,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *cluster_admin.routes.handlers,
     *cluster_balance.routes.handlers,
     *cluster_upkeep.routes.handlers,
+    *coordinators.routes.handlers,
 ]
 
 # The first words of their paths.

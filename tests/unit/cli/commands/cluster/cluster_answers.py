@@ -86,3 +86,17 @@ def moving(*partitions: dict[str, Any]) -> dict[str, Any]:
         "bytes_per_sec": 100.0,
         "seconds_left": 20.0,
     }
+
+
+COORDINATORS: list[dict[str, Any]] = [
+    {
+        "kind": "transactions",
+        "shard": shard,
+        "node_id": node_id,
+        "epoch": 3,
+        "replicas": [2, 3, 1],
+        "isr": [] if node_id is None else [2, 1],
+        "size": None if node_id is None else 17,
+    }
+    for shard, node_id in enumerate((2, None))
+]

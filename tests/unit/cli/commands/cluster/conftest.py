@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.cli.session import Session
 from goqueue.client import Client
-from tests.unit.cli.commands.cluster.cluster_answers import NODE, QUORUM, TOPIC
+from tests.unit.cli.commands.cluster.cluster_answers import COORDINATORS, NODE, QUORUM, TOPIC
 
 
 @pytest.fixture
@@ -18,6 +18,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "/cluster/nodes": {"nodes": [NODE]},
         "/cluster/topics": {"topics": [TOPIC]},
         "/cluster/quorum": QUORUM,
+        "/admin/coordinators": {"coordinators": COORDINATORS},
     }
 
     def answer(request: httpx.Request) -> httpx.Response:

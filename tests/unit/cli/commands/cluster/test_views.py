@@ -33,6 +33,7 @@ def test_the_exit_code_says_how_the_cluster_is_doing(answers: Any, status: str, 
         ("topics", ["UNDER-REPLICATED", "t"]),
         ("leaders", ["none", "1 2"]),
         ("quorum", ["this node (leader)", "9 of 9"]),
+        ("coordinators", ["transactions", "2 3 1", "none"]),
     ],
 )
 def test_tables_for_people_and_json_for_programs(answers: Any, command: str, texts: list[str]):
