@@ -19,6 +19,7 @@ from goqueue.client.http.async_transactions import AsyncTransactionalProducer
 from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
+from goqueue.client.http.calls import schemas as schema_calls
 from goqueue.client.http.calls import topics as topic_calls
 from goqueue.client.http.calls.call import Call, async_verb
 from goqueue.client.http.calls.producers import TIMEOUT_MS
@@ -91,6 +92,17 @@ class AsyncClient:
     version = async_verb(topic_calls.version)
     health = async_verb(topic_calls.health)
     stats = async_verb(topic_calls.stats)
+
+    # --- schemas ----------------------------------------------------------------------------------
+
+    schema_stats = async_verb(schema_calls.schema_stats)
+    schema_version = async_verb(schema_calls.schema_version)
+    register_schema = async_verb(schema_calls.register_schema)
+    check_schema = async_verb(schema_calls.check_schema)
+    delete_schema_version = async_verb(schema_calls.delete_schema_version)
+    delete_subject = async_verb(schema_calls.delete_subject)
+    schema_level = async_verb(schema_calls.schema_level)
+    set_schema_level = async_verb(schema_calls.set_schema_level)
 
     # --- the cluster ------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from goqueue.client.http import exchange
 from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
+from goqueue.client.http.calls import schemas as schema_calls
 from goqueue.client.http.calls import topics as topic_calls
 from goqueue.client.http.calls.call import Call, verb
 from goqueue.client.http.calls.producers import TIMEOUT_MS
@@ -91,6 +92,17 @@ class Client:
     version = verb(topic_calls.version)
     health = verb(topic_calls.health)
     stats = verb(topic_calls.stats)
+
+    # --- schemas ----------------------------------------------------------------------------------
+
+    schema_stats = verb(schema_calls.schema_stats)
+    schema_version = verb(schema_calls.schema_version)
+    register_schema = verb(schema_calls.register_schema)
+    check_schema = verb(schema_calls.check_schema)
+    delete_schema_version = verb(schema_calls.delete_schema_version)
+    delete_subject = verb(schema_calls.delete_subject)
+    schema_level = verb(schema_calls.schema_level)
+    set_schema_level = verb(schema_calls.set_schema_level)
 
     # --- the cluster ------------------------------------------------------------------------------
 

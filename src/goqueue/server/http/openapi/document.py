@@ -23,7 +23,18 @@ from litestar.openapi.spec import Tag
 from litestar.types import Method
 
 from goqueue._version import __version__
-from goqueue.api import cluster, dlq, errors, groups, messages, queues, server, topics, transactions
+from goqueue.api import (
+    cluster,
+    dlq,
+    errors,
+    groups,
+    messages,
+    queues,
+    schemas,
+    server,
+    topics,
+    transactions,
+)
 from goqueue.api.messages import INT32_MAX, PublishRequest, PublishResponse
 from goqueue.api.parsing import INT64_MAX, NAME_PATTERN
 from goqueue.api.queues import RefusedBody, SettledBody
@@ -49,12 +60,24 @@ TAGS: Final = [
         "transactions",
         description="Write to several partitions and commit offsets, all or nothing.",
     ),
+    Tag("schemas", description="Register schemas, and check how they evolve."),
     Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, metrics and this document."),
     Tag("cluster", description="Nodes, and where partitions are."),
 ]
 
-BODIES: Final = (cluster, dlq, errors, groups, messages, queues, server, topics, transactions)
+BODIES: Final = (
+    cluster,
+    dlq,
+    errors,
+    groups,
+    messages,
+    queues,
+    schemas,
+    server,
+    topics,
+    transactions,
+)
 
 LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 
