@@ -27,7 +27,8 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-static check-format check-lint check-types check-imports check-rules \
-	docs format generate bench sim sim-cluster soak chaos-cluster spark-chaos etcd strangers clean FORCE
+	docs format generate bench sim sim-cluster soak chaos-cluster chaos-network chaos-rolling spark-chaos etcd \
+	strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +129,15 @@ soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while 
 chaos-cluster: $(VENV)/dev $(VENV)/installed ## kill and stop nodes of a cluster under load (ROUNDS=30)
 	@echo "==> a cluster of three, compiled, $(ROUNDS) faults, then the same on etcd"
 	@ROUNDS=$(ROUNDS) $(COMPILED) $(PYTEST) -s -m "" --timeout 7200 tests/chaos/test_campaign.py -k all_faults $(ARGS)
+
+chaos-network: $(VENV)/dev $(VENV)/installed ## cut the cables between nodes (root; ROUNDS=30)
+	@echo "==> three nodes in network namespaces, compiled, $(ROUNDS) faults"
+	@ROUNDS=$(ROUNDS) $(COMPILED) $(PYTEST) -s -m "" --timeout 7200 tests/chaos/test_network.py $(ARGS)
+
+chaos-rolling: $(VENV)/dev $(VENV)/installed ## restart nodes under four client libraries (ROUNDS=30)
+	@echo "==> restarts in good order, compiled, $(ROUNDS) times; then full and slow disks"
+	@ROUNDS=$(ROUNDS) $(COMPILED) $(PYTEST) -s -m "" --timeout 7200 tests/chaos/test_rolling_restarts.py \
+		tests/chaos/test_cluster_disks.py $(ARGS)
 
 spark-chaos: $(VENV)/dev $(VENV)/installed ## kill Spark's drivers, executors and brokers: exactly once?
 	@echo "==> Spark under fire, compiled (half an hour)"

@@ -163,7 +163,7 @@ class Campaign:
         for history in self._groups.values():
             eventually(lambda: not history.unseen(self.witness.acked), within_s=PATIENT_S)  # noqa: B023  # asked at once
         expected = 2 * sum(map(len, self._source.acked))
-        eventually(lambda: self._moved() >= expected, within_s=PATIENT_S)
+        eventually(lambda: self._moved() >= expected, within_s=3 * PATIENT_S)
 
     def _moved(self) -> int:
         return len(self._shared.history.seen)

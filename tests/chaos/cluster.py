@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -31,26 +31,34 @@ T = TypeVar("T")
 class Cluster:
     """Without a quorum node 1 has the metadata; on etcd (`quorum`) no node is special."""
 
-    def __init__(self, directory: Path, quorum: str = "", **settings: object) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        quorum: str = "",
+        hosts: Sequence[str] = ("127.0.0.1",) * NODES,
+        **settings: object,
+    ) -> None:
         self.directory = directory
         self.quorum = quorum
         with free_ports() as take:
-            ports = [{each: take("127.0.0.1") for each in LISTENERS} for _ in range(NODES)]
+            addresses = [
+                {each: f"{host}:{take('127.0.0.1')}" for each in LISTENERS} for host in hosts
+            ]
         self.nodes = {
-            number: self._node(number, each, ports[0]["cluster"], settings)
-            for number, each in enumerate(ports, start=1)
+            number: self._node(number, each, addresses[0]["cluster"], settings)
+            for number, each in enumerate(addresses, start=1)
         }
 
     def _node(
-        self, number: int, ports: dict[str, int], seed: int, settings: dict[str, object]
+        self, number: int, addresses: dict[str, str], seed: str, settings: dict[str, object]
     ) -> Server:
         chosen: dict[str, object] = {
-            f"{name}__listen": f"127.0.0.1:{port}" for name, port in ports.items()
+            f"{name}__listen": address for name, address in addresses.items()
         }
         if self.quorum:
             chosen["cluster__quorum"] = self.quorum
         elif number != 1:
-            chosen["cluster__seeds"] = f"127.0.0.1:{seed}"
+            chosen["cluster__seeds"] = seed
         chosen |= settings
         return Server(self.directory / str(number), None, node_id=number, **chosen)
 

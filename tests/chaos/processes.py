@@ -42,6 +42,8 @@ class Server:
         self.data_dir = data_dir
         self.address = ""  # of the Kafka listener
         self.http = ""
+        self.prefix: list[str] = []  # of the command that starts it
+        self.environment: dict[str, str] = {}  # on top of ours
         self._settings = settings
         self._handles = handles  # how many files and connections it may have open; None: as we
         self._errors = data_dir.parent / f"{data_dir.name}.stderr"
@@ -65,9 +67,10 @@ class Server:
         limit = ["sh", "-c", limited, "sh"] if self._handles else []
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                [*limit, sys.executable, "-P", "-c", COMMAND, *arguments],
+                [*self.prefix, *limit, sys.executable, "-P", "-c", COMMAND, *arguments],
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                env={**os.environ, **self.environment},
             )
         watchdog = threading.Timer(START_S, self._process.kill)
         watchdog.start()

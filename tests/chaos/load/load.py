@@ -3,6 +3,7 @@
 import threading
 import time
 from pathlib import Path
+from traceback import format_exception
 from typing import Final, TextIO
 
 import msgspec
@@ -77,4 +78,4 @@ class Load:
             self.close()
         except BaseException as error:
             self._failure = error
-            self.file.note("failed", problem=repr(error))
+            self.file.note("failed", problem="".join(format_exception(error)))

@@ -29,7 +29,7 @@ TARGETS: Final = ("moved", "audit")
 PARTITIONS: Final = 3  # of each target
 GROUP: Final = "movers"
 ABORTED: Final = 0.15
-MESSAGES_MAX: Final = 20
+MESSAGES_MAX: Final = 200
 ANSWER_S: Final = 20.0
 
 Value = tuple[int, int, int]  # the transaction, and the place of what was read

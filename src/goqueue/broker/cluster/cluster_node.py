@@ -172,6 +172,8 @@ class ClusterNode:
         if self._config.cluster.listen:
             yield self.isr.run()
             yield self._resignations.run()
+            room = self._broker.partitions.room
+            yield self._resignations.run_full_disk(lambda: room.is_full, self._list_led)
 
     async def run_membership(self) -> None:
         """Show that this node is alive, once it has registered; raises when it must not go on."""

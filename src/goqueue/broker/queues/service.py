@@ -11,7 +11,7 @@ process, not a power cut.  Nothing here needs a member of a consumer group: a co
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -60,6 +60,8 @@ from goqueue.queue import (
     SettleOutcome,
     Where,
 )
+
+FINISH_SECONDS: Final = 2.0  # for the last floors of a broker that stops
 
 _log = structlog.get_logger("goqueue.queues")
 
@@ -218,8 +220,16 @@ class Queues:
         self.receiver.stop()
 
     async def finish(self) -> None:
-        """Before the logs are closed: let the committed offsets say what the floors say."""
-        await self._offset_sync.commit_ack_floors()
+        """Before the logs are closed: let the committed offsets say what the floors say.
+
+        In a cluster the replicas that a commit needs may be gone, and cannot reach a node that
+        stops.  The next leader commits the floors, then.
+        """
+        try:
+            async with asyncio.timeout(FINISH_SECONDS):
+                await self._offset_sync.commit_ack_floors()
+        except TimeoutError:
+            _log.warning("floors not committed: other replicas do not answer")
 
     async def log_recovered(
         self, topic: TopicName, index: int, topic_id: TopicId, end: Offset

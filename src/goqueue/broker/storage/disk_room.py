@@ -46,6 +46,11 @@ class DiskRoom:
         if self._left < self._look_below:
             self._look_demanded.set()
 
+    @property
+    def is_full(self) -> bool:
+        """At the last look."""
+        return self._is_full
+
     def refuse_if_full(self) -> None:
         self.take(0)
 

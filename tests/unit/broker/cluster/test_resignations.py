@@ -28,6 +28,19 @@ def test_a_leader_whose_disk_fails_resigns():
         assert 2 not in state(nodes).isr
 
 
+def test_a_leader_whose_disk_is_full_gives_its_partitions_away_and_follows():
+    with three_nodes() as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: leads(nodes))
+        nodes.world.run(publish(nodes.brokers["b"], "orders", "one"))
+        nodes.brokers["b"].partitions.room._is_full = True
+        nodes.world.run_until(lambda: state(nodes).leader in (1, 3) and leads(nodes), limit_s=5)
+        nodes.world.run(publish(leader(nodes), "orders", "two"))
+        nodes.brokers["b"].partitions.room._is_full = False
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
+        assert values(nodes) == ["one", "two"]
+
+
 def test_a_replica_that_lost_records_does_not_lead_and_gets_them_back():
     with three_nodes() as nodes:
         create(nodes)

@@ -1,5 +1,7 @@
 """Queues from the outside: what workers, operators and other groups see."""
 
+import asyncio
+
 import pytest
 
 from goqueue.broker.messages.outgoing import OutgoingMessage
@@ -37,6 +39,20 @@ def test_ack_alone_advances_the_group_and_lag_tools_see_it():
         await bench.ack(some[2:4])
         await bench.sleep(2)
         assert committed(bench) == 5
+
+    play(scenario)
+
+
+def test_a_broker_stops_although_its_last_floors_cannot_be_committed():
+    """The replicas that a commit needs may have stopped before."""
+
+    async def wait_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(2))
+        await bench.ack(await bench.receive(max_messages=1))
+        bench.queues._offset_sync.commit_ack_floors = wait_for_ever  # type: ignore[method-assign]
 
     play(scenario)
 
