@@ -6,6 +6,7 @@
 Those of replication are in `tests/sim/test_replication_bugs.py`.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 from _pytest.outcomes import Failed
 
+from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues import receive, settlement
@@ -22,19 +24,21 @@ from goqueue.broker.storage.topic_directories import TopicDirectories
 from goqueue.broker.transactions.orphans import OrphanedTransactions, opened_in
 from goqueue.cluster import controller
 from goqueue.cluster.controller import isr, reassignment
+from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset
 from goqueue.model.markers import Marker
 from goqueue.testing.sim import SimDeadlock
 from goqueue.wire.node_messages import Orphan
 from tests.sim.cluster.faults import PROCESSES
 from tests.sim.cluster.story import Story
+from tests.unit.broker.cluster import test_coordinator_topics as groups
 from tests.unit.broker.cluster import test_transactions
 from tests.unit.broker.storage import test_orphans
 from tests.unit.cluster import test_controller
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Catch = Callable[[], None]
-FOUND = (AssertionError, Failed, SimDeadlock, TimeoutError, ExceptionGroup)
+FOUND = (AssertionError, Failed)
 SEEDS_MAX = 60
 SPLITS = ("cut", "cut_one_way", "isolate", "kill")
 
@@ -139,6 +143,29 @@ def test_a_move_waits_for_enough_replicas_in_sync():
     assert leader in after.replicas, f"only {first} has what was committed: {after}"
 
 
+def read_offsets_of_a_coordinator_that_is_cut_off() -> None:
+    """What it wrote alone is never committed, and nobody may be told of it."""
+
+    async def read_while_it_commits() -> int | None:
+        committing = asyncio.ensure_future(groups.commit(coordinator, 7))
+        await asyncio.sleep(0.01)
+        try:
+            async with asyncio.timeout(0.5):
+                return await groups.committed(coordinator)
+        except (GoQueueError, TimeoutError):
+            return None
+        finally:
+            committing.cancel()
+
+    with groups.three_nodes() as nodes:
+        nodes.world.run(nodes.controller.create_topic("orders", partitions=1))
+        groups.move(nodes, GROUPS_TOPIC, "b")
+        coordinator = groups.coordinating(nodes, groups.coordinates_groups, "b")
+        nodes.world.run(groups.commit(coordinator, 3))
+        nodes.world.fabric.isolate("b")
+        assert nodes.world.run(read_while_it_commits()) in (None, 3)
+
+
 def check_markers_of_deposed_coordinators() -> None:
     """As a partition's leader gets them: a newer coordinator's first, then the older one's."""
     with test_transactions.workload_on_three_nodes() as workload:
@@ -161,7 +188,12 @@ async def _send_two_markers(workload: Any) -> None:
 def tell(*kinds: str, faults: Sequence[str], elects: bool | None = None) -> Catch:
     def catch() -> None:
         for seed in range(SEEDS_MAX):
-            Story(f"planted {seed}", kinds=kinds, faults=faults, hosts=3, elects=elects).tell()
+            story = Story(f"planted {seed}", kinds=kinds, faults=faults, hosts=3, elects=elects)
+            try:
+                story.tell()
+            except (SimDeadlock, TimeoutError):  # it got stuck; that alone does not name the bug
+                problems = [problem for each in story.workloads for problem in each.problems]
+                assert not problems, "\n".join(problems)
 
     return catch
 
@@ -175,13 +207,13 @@ DIRECTED: list[tuple[Plant, Catch]] = [
         remove_orphaned_directories,
         lambda: test_orphans.test_topics_that_the_metadata_lost_keep_their_data(0),
     ),
+    (answer_what_is_not_committed, read_offsets_of_a_coordinator_that_is_cut_off),
     (take_markers_of_any_coordinator, check_markers_of_deposed_coordinators),
     (end_what_is_not_known_here, test_transactions.test_what_a_coordinator_knows_is_no_orphan),
     (move_with_too_few_in_sync, test_a_move_waits_for_enough_replicas_in_sync),
 ]
 
 TOLD: list[tuple[Plant, Catch]] = [
-    (answer_what_is_not_committed, tell("offsets", faults=SPLITS)),
     (deliver_and_ack_without_waiting, tell("queues", faults=SPLITS)),
     (coordinate_without_the_tail, tell("offsets", faults=PROCESSES)),
     (
