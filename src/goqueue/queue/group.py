@@ -24,6 +24,8 @@ class QueueGroup:
         self.members: dict[str, QueueMember] = {}  # of a log that kept them itself
         self.generation = 0  # how often those came or went
         self.has_begun = False  # in a topic, which may be gone since: it is more than settings
+        # Of the partitions of its topics: those that are led here, and all.  Limits are divided.
+        self.led, self.partitions = 1, 1
 
     @property
     def settings(self) -> QueueSettings:
@@ -44,6 +46,10 @@ class QueueGroup:
         """How many messages the consumer may still be handed; 0 or less when it has too many."""
         settings = self.settings
         return min(
-            settings.max_in_flight_consumer - self.book.consumers.get(consumer, 0),
-            settings.max_in_flight_group - self.book.in_flight,
+            self.share(settings.max_in_flight_consumer) - self.book.consumers.get(consumer, 0),
+            self.share(settings.max_in_flight_group) - self.book.in_flight,
         )
+
+    def share(self, limit: int) -> int:
+        """This node's part of a limit; all of it where it leads all partitions, and at least 1."""
+        return limit if self.led >= self.partitions else max(1, limit * self.led // self.partitions)

@@ -114,6 +114,7 @@ class Receiver:
         await self._coordinator.refuse_streams(group_id)
         sources = await self._sources_of(request)
         dispatcher = self._dispatchers.get(group_id)
+        self._divide_limits(dispatcher.group)
         known = _version(dispatcher, sources)
         until = self._clock.instant() + (wait_ms + self._active_ms) * 1_000_000
         dispatcher.consumers.hear(request.consumer, tuple(request.topics), until)
@@ -127,6 +128,14 @@ class Receiver:
         if not deliveries:
             _refuse_crowd(self._state.group(group_id), request.consumer)
         return deliveries
+
+    def _divide_limits(self, group: QueueGroup) -> None:
+        """Each leader grants its part of the group's limits, by the partitions that it leads."""
+        if self._services.others is None:
+            return
+        names = {place.topic for place in group.states if self._services.has_topic(place.topic)}
+        group.led = len(group.states)
+        group.partitions = sum(self._services.topic(name).partitions for name in names)
 
     # --- waiting ----------------------------------------------------------------------------------
 
@@ -294,12 +303,19 @@ def _refuse_crowd(group: QueueGroup, consumer: str) -> None:
     """Raises `TooManyInFlight` if it is for that that the consumer gets nothing."""
     if group.room(consumer) > 0:
         return
-    in_flight, most = group.book.consumers.get(consumer, 0), group.settings.max_in_flight_consumer
-    if in_flight >= most:
+    settings = group.settings
+    in_flight, most = group.book.consumers.get(consumer, 0), settings.max_in_flight_consumer
+    if in_flight >= group.share(most):
         raise TooManyInFlight(
-            f"{consumer!r} holds {in_flight} messages, {most} allowed (max_in_flight_consumer)"
+            f"{consumer!r} holds {in_flight} messages{_allowed(group, most)}"
+            " (max_in_flight_consumer)"
         )
     raise TooManyInFlight(
-        f"group {group.group_id!r} holds {group.book.in_flight} messages,"
-        f" {group.settings.max_in_flight_group} allowed (max_in_flight_group)"
+        f"group {group.group_id!r} holds {group.book.in_flight} messages"
+        f"{_allowed(group, settings.max_in_flight_group)} (max_in_flight_group)"
     )
+
+
+def _allowed(group: QueueGroup, limit: int) -> str:
+    share = group.share(limit)
+    return f", {limit} allowed" if share == limit else f" here, {share} of {limit} allowed"

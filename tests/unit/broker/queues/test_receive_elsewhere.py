@@ -1,14 +1,17 @@
 """Receiving from partitions of several leaders."""
 
 import asyncio
+import contextlib
 
 import msgspec
+import pytest
 
 from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.model.ids import GroupId
+from goqueue.queue import QueueSettings, TooManyInFlight
 from tests import queue_verbs
-from tests.unit.broker.cluster.apart import Apart, led_apart
+from tests.unit.broker.cluster.apart import HOSTS, Apart, led_apart
 
 GROUP = GroupId("g")
 REQUEST = ReceiveRequest(["orders"], GROUP, "c")
@@ -103,3 +106,23 @@ def test_a_leader_that_is_gone_is_left_out():
         apart.nodes.stop("c")
         apart.publish("b", "still", partition=1)
         assert [value for value, _ in apart.receive("b", wait_ms=5_000)] == ["still"]
+
+
+@pytest.mark.parametrize("limit", ["max_in_flight_group", "max_in_flight_consumer"])
+def test_limits_in_flight_are_divided_over_the_leaders(limit: str):
+    """Six for all of them, also when one has far more messages than the others."""
+    with led_apart() as apart:
+        settings = msgspec.convert({limit: 6}, QueueSettings)
+        apart.world.run(apart["b"].queues.configure("g", settings))
+        for index, count in enumerate((12, 3, 3)):
+            apart.publish("a", *(f"{index}-{n}" for n in range(count)), partition=index)
+        found: list[tuple[str, str]] = []
+        for host in (*HOSTS, *HOSTS):
+            with contextlib.suppress(TooManyInFlight):
+                found += apart.receive(host, max_messages=20)
+        assert sorted(value[0] for value, _ in found) == ["0", "0", "1", "1", "2", "2"]
+        with pytest.raises(TooManyInFlight, match="here, 2 of 6 allowed"):
+            apart.receive("b")
+        receipts = [receipt for _, receipt in found]
+        apart.world.run(queue_verbs.ack(apart["c"].queues, receipts))
+        assert len(apart.receive("a", max_messages=20)) == 2
