@@ -307,15 +307,15 @@ def _refuse_crowd(group: QueueGroup, consumer: str) -> None:
     in_flight, most = group.book.consumers.get(consumer, 0), settings.max_in_flight_consumer
     if in_flight >= group.share(most):
         raise TooManyInFlight(
-            f"{consumer!r} holds {in_flight} messages{_allowed(group, most)}"
+            f"{consumer!r} holds {in_flight} messages{_explain_limit(group, most)}"
             " (max_in_flight_consumer)"
         )
     raise TooManyInFlight(
         f"group {group.group_id!r} holds {group.book.in_flight} messages"
-        f"{_allowed(group, settings.max_in_flight_group)} (max_in_flight_group)"
+        f"{_explain_limit(group, settings.max_in_flight_group)} (max_in_flight_group)"
     )
 
 
-def _allowed(group: QueueGroup, limit: int) -> str:
+def _explain_limit(group: QueueGroup, limit: int) -> str:
     share = group.share(limit)
     return f", {limit} allowed" if share == limit else f" here, {share} of {limit} allowed"
