@@ -13,7 +13,7 @@ import httpx
 
 COMMAND = "from goqueue.cli.main import main; main()"
 READY = re.compile(r"kafka=(\S+) http=(\S+) cluster=(\S+)")
-START_S = 60.0
+START_S = 240.0  # a watchdog, also on a machine with many other jobs
 
 
 class NodeProcess:

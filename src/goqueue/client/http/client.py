@@ -15,6 +15,7 @@ from goqueue.api.messages import PublishResult
 from goqueue.api.topics import TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
+from goqueue.client.http.addresses import Addresses
 from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
@@ -59,10 +60,13 @@ class Client:
         """`timeout` is in seconds and for a call as a whole: a free connection, the answer, and up
         to `retries` repetitions.  A call that waits on purpose (`wait_ms`) has that on top.
 
+        `base_url` may name several nodes of a cluster with commas between: when one does not
+        answer, the next is asked.
+
         Up to `connections_max` calls are under way at once, and beside them up to
         `long_polls_max` that wait for messages; further ones wait for their turn.
         """
-        self.base_url = base_url.rstrip("/")
+        self._addresses = Addresses(base_url)
         self._timeout = timeout
         self._retries = Retries(retries)
         with exchange.named_errors(self.base_url, timeout):
@@ -72,6 +76,11 @@ class Client:
                 connections_max=connections_max,
                 long_polls_max=long_polls_max,
             )
+
+    @property
+    def base_url(self) -> str:
+        """Of the server that is asked at present."""
+        return self._addresses.current
 
     def close(self) -> None:
         self._pool.close()
@@ -344,11 +353,13 @@ class Client:
         end = time.monotonic() + allowed
         repetitions = 0
         while True:
+            asked = self.base_url
             try:
                 return self._send_once(
-                    call, end - time.monotonic() if retries.within_timeout else allowed
+                    call, asked, end - time.monotonic() if retries.within_timeout else allowed
                 )
             except ClientError as error:
+                self._addresses.note_failure(asked, error)
                 delay = delay_before_retry(
                     error,
                     repetitions=repetitions,
@@ -365,10 +376,10 @@ class Client:
     def _send_all(self, calls: Sequence[Call[T]]) -> list[T]:
         return list(map(self.send, calls))
 
-    def _send_once(self, call: Call[T], seconds: float) -> T:
+    def _send_once(self, call: Call[T], base_url: str, seconds: float) -> T:
         begun = time.monotonic()
         with self._pool.connection(call, seconds - call.wait_seconds) as http:
             left = seconds - (time.monotonic() - begun)
-            with exchange.named_errors(self.base_url, left):
-                response = http.request(**exchange.request_of(call, left))
+            with exchange.named_errors(base_url, left):
+                response = http.request(**exchange.request_of(call, base_url, left))
         return exchange.result_of(call, response)

@@ -56,11 +56,11 @@ def is_loopback(base_url: str) -> bool:
         return False
 
 
-def request_of(call: Call[T], timeout: float) -> dict[str, Any]:
+def request_of(call: Call[T], base_url: str, timeout: float) -> dict[str, Any]:
     """The arguments of httpx's `request`."""
     arguments: dict[str, Any] = {
         "method": call.method,
-        "url": call.path,
+        "url": base_url + call.path,
         "timeout": timeout,
     }
     if call.query:

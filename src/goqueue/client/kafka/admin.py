@@ -5,10 +5,11 @@ from typing import Any, Final, Literal
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.client.errors import ClientError
 from goqueue.client.kafka.caller import Caller, by_topic
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, check_code
-from goqueue.client.kafka.results import TopicLayout
+from goqueue.client.kafka.results import Node, TopicLayout
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.client_codec import build_request
@@ -116,22 +117,35 @@ class AdminVerbs(Caller):
         )
 
     def http_url(self) -> str:
-        """Where a broker's HTTP listener is; raises `KafkaRefused` when it does not say."""
+        """Where the brokers' HTTP listeners are, with commas between, for a client of HTTP.
+
+        Those of brokers that do not answer are left out.  Raises `KafkaRefused` when none says.
+        """
 
         def attempt(deadline: Deadline) -> str:
-            number, node = next(iter(self._cluster.nodes(deadline).items()))
-            resource = _resource("broker", str(number), [HTTP_ADDRESS])
-            request = build_request(ApiKey.DESCRIBE_CONFIGS, resources=[resource])
-            response = self._cluster.ask_for(node, ApiKey.DESCRIBE_CONFIGS, request, deadline)
-            url = _settings(response, "broker", str(number)).get(HTTP_ADDRESS)
-            if not url:
-                raise KafkaRefused(
-                    f"HTTP address of {node}: it does not say; is it a GoQueue server?",
-                    ErrorCode.unsupported_version,
-                )
-            return url
+            found, failures = [], []
+            for number, node in self._cluster.nodes(deadline).items():
+                try:
+                    found.append(self._http_url_of(number, node, deadline))
+                except ClientError as error:
+                    failures.append(error)
+            if not found:
+                raise failures[0]
+            return ",".join(found)
 
         return self._retry(attempt)
+
+    def _http_url_of(self, number: int, node: Node, deadline: Deadline) -> str:
+        resource = _resource("broker", str(number), [HTTP_ADDRESS])
+        request = build_request(ApiKey.DESCRIBE_CONFIGS, resources=[resource])
+        response = self._cluster.ask_for(node, ApiKey.DESCRIBE_CONFIGS, request, deadline)
+        url = _settings(response, "broker", str(number)).get(HTTP_ADDRESS)
+        if not url:
+            raise KafkaRefused(
+                f"HTTP address of {node}: it does not say; is it a GoQueue server?",
+                ErrorCode.unsupported_version,
+            )
+        return url
 
 
 def _resource(kind: ResourceKind, name: str, keys: list[str] | None = None) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def _node(text: str) -> Node:
 class Cluster:
     def __init__(self, bootstrap: Sequence[Node], client_id: str) -> None:
         self._bootstrap = bootstrap
+        self._learned: tuple[Node, ...] = ()  # of the newest metadata: the first ones may be gone
         self._client_id = client_id
         self._connections: dict[Node, Connection] = {}
         self._layouts: dict[str, TopicLayout] = {}
@@ -93,12 +94,14 @@ class Cluster:
         self._connections.pop(connection.node, None)
 
     def _any(self, deadline: Deadline) -> Connection:
-        """A broker of the list that answers; those with an open one are asked first."""
-        for node in self._bootstrap:
+        """A broker of the list that answers, or of those that one told of; those with an open
+        connection are asked first."""
+        known = dict.fromkeys((*self._bootstrap, *self._learned))
+        for node in known:
             if node in self._connections:
                 return self._connections[node]
         failures = []
-        for node in self._bootstrap:
+        for node in known:
             try:
                 return self.connection(node, deadline)
             except ServerUnreachable as error:
@@ -119,7 +122,7 @@ class Cluster:
         asked = None if topics is None else [{"name": name} for name in topics]
         request = build_request(ApiKey.METADATA, topics=asked, allow_auto_topic_creation=creates)
         response = self.ask_for(None, ApiKey.METADATA, request, deadline)
-        nodes = _nodes(response)
+        nodes = self._learn(response)
         found = {}
         for topic in response.topics:
             if skips_missing and topic.error_code is ErrorCode.unknown_topic_or_partition:
@@ -132,7 +135,12 @@ class Cluster:
     def nodes(self, deadline: Deadline) -> dict[int, Node]:
         """All brokers, by their numbers."""
         request = build_request(ApiKey.METADATA, topics=[], allow_auto_topic_creation=False)
-        return _nodes(self.ask_for(None, ApiKey.METADATA, request, deadline))
+        return self._learn(self.ask_for(None, ApiKey.METADATA, request, deadline))
+
+    def _learn(self, response: Any) -> dict[int, Node]:
+        nodes = {broker.node_id: Node(broker.host, broker.port) for broker in response.brokers}
+        self._learned = tuple(nodes.values())
+        return nodes
 
     def leaders(
         self, wanted: Iterable[TopicPartition], deadline: Deadline
@@ -171,10 +179,6 @@ class Cluster:
         check_code(found.error_code, f"coordinator of {key!r}", found.error_message)
         node = self._coordinators[key_type, key] = Node(found.host, found.port)
         return node
-
-
-def _nodes(response: Any) -> dict[int, Node]:
-    return {broker.node_id: Node(broker.host, broker.port) for broker in response.brokers}
 
 
 def _layout(topic: Any, nodes: Mapping[int, Node]) -> TopicLayout:

@@ -32,6 +32,7 @@ from kio.schema.write_txn_markers.v2.response import (
 )
 
 from goqueue.broker import Broker
+from goqueue.cluster.replication import Follower
 from goqueue.log import Producer
 from goqueue.model.errors import GoQueueError, InvalidRequest, NotCoordinator
 from goqueue.model.ids import Timestamp
@@ -165,9 +166,12 @@ async def handle_describe_producers(
 
 
 async def _producers_of(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    """At the leader or a follower, as in Kafka: `kafka-transactions.sh find-hanging` asks a node
+    about all replicas that it has."""
     try:
-        partition = await broker.partition(topic, index)
-        partition.check_leader()
+        partition = broker.partitions.find_open(broker.topic(topic).name, index)
+        if partition is None or not isinstance(partition.role, Follower):
+            partition = await broker.partition(topic, index)
     except GoQueueError as error:
         return build(
             PartitionResponse,

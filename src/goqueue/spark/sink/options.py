@@ -46,7 +46,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     """Where every row goes; None: the rows say so in their column `topic`."""
     http: str | None = None
-    """The HTTP listener; None: as the broker says."""
+    """The HTTP listener, or those of a cluster with commas between; None: as the brokers say."""
     compression: str = "none"
     application: str | None = None
     """In whose name a batch is written once; a stream has its query's id."""
@@ -103,10 +103,9 @@ def _topic(reading: Given) -> str | None:
 
 
 def _http(reading: Given) -> str | None:
-    text = reading.text("goqueue.http")
-    if text and "://" not in text:
-        return f"http://{text}"
-    return text or None
+    given = [each.strip() for each in (reading.text("goqueue.http") or "").split(",")]
+    urls = [each if "://" in each else f"http://{each}" for each in given if each]
+    return ",".join(urls) or None
 
 
 def _compression(reading: Given) -> str:

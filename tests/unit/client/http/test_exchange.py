@@ -101,11 +101,15 @@ def test_certificates_are_read_where_they_are_needed(url: str, mode: ssl.VerifyM
 
 def test_a_request_says_no_more_than_its_call():
     call: Call[Any] = Call(method="GET", path="/x", result=dict)
-    assert exchange.request_of(call, 5.0) == {"method": "GET", "url": "/x", "timeout": 5.0}
+    assert exchange.request_of(call, "http://h", 5.0) == {
+        "method": "GET",
+        "url": "http://h/x",
+        "timeout": 5.0,
+    }
     call = Call(method="POST", path="/x", result=dict, query={"a": "1"}, body=b"")
-    assert exchange.request_of(call, 5.0) == {
+    assert exchange.request_of(call, "http://h", 5.0) == {
         "method": "POST",
-        "url": "/x",
+        "url": "http://h/x",
         "timeout": 5.0,
         "params": {"a": "1"},
         "content": b"",

@@ -126,6 +126,16 @@ def test_the_http_address_is_asked_of_a_broker_about_itself():
     assert list(resource.configuration_keys) == ["goqueue.http.address"]
 
 
+def test_all_brokers_that_answer_tell_their_http_addresses():
+    cluster = FakeCluster(
+        configs({"goqueue.http.address": "http://h:8080"}),
+        KafkaRefused("it stops", ErrorCode.broker_not_available),
+        configs({"goqueue.http.address": "http://j:8080"}),
+    )
+    vars(cluster)["nodes"] = lambda _deadline: {7: FIRST, 8: SECOND, 9: FIRST}
+    assert client_of(cluster).http_url() == "http://h:8080,http://j:8080"
+
+
 @pytest.mark.parametrize("settings", [{}, {"goqueue.http.address": None}])
 def test_a_broker_of_another_make_has_no_http_address(settings: dict[str, str | None]):
     with pytest.raises(KafkaRefused, match="is it a GoQueue server"):

@@ -1,5 +1,6 @@
 """Who leads what, and which broker is asked."""
 
+import contextlib
 import socket
 from functools import partial
 
@@ -58,6 +59,17 @@ def test_the_next_address_is_tried_when_one_is_dead():
         pytest.raises(ServerUnreachable, match="no Kafka listener"),
     ):
         client.metadata()
+
+
+def test_a_broker_that_another_one_told_of_is_asked_when_that_one_is_gone():
+    with FakeKafka(lambda fake, api: described(fake.node)) as other:
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(FakeKafka(lambda fake, api: described(other.node)))
+            client = KafkaClient(str(first.node), timeout_s=5)
+            client.metadata()
+            client.close()
+        with client:
+            assert client.metadata().keys() == {"t"}
 
 
 def test_addresses():

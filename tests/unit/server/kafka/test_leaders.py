@@ -17,7 +17,9 @@ from kio.schema.share_acknowledge.v2 import request as share_acknowledge
 from kio.schema.share_fetch.v2.request import FetchPartition, FetchTopic
 
 from goqueue.broker import Broker
+from goqueue.cluster.replication import Follower
 from goqueue.model.batch import encode
+from goqueue.model.ids import Epoch
 from goqueue.model.record import Record
 from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
@@ -191,3 +193,13 @@ async def test_only_the_leader_tells_offsets_and_producers_and_removes_records(
         answer = await ask(broker, api, topics=(topic,))
         (partition,) = answer.topics[0].partitions
         assert partition.error_code is ErrorCode.not_leader_or_follower, api.name
+
+
+async def test_a_follower_describes_producers(broker: Broker):
+    """As in Kafka: a tool asks a node about all replicas that it has."""
+    await broker.create_topic("t", partitions=1)
+    partition = await broker.partition("t", 0)
+    partition.take_role(Follower(SECOND, Epoch(1)))
+    topic = build(TopicRequest, name="t", partition_indexes=(0,))
+    answer = await ask(broker, ApiKey.DESCRIBE_PRODUCERS, topics=(topic,))
+    assert answer.topics[0].partitions[0].error_code is ErrorCode.none

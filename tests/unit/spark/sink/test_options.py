@@ -53,6 +53,15 @@ def test_everything_can_be_said_and_in_any_case():
     )
 
 
+def test_several_nodes_may_have_the_http_listener():
+    options, problems = sink_options(
+        {"bootstrap.servers": "a:9092,b:9092", "goqueue.http": "a:8080, https://b:8080,"},
+        is_stream=True,
+    )
+    assert problems == []
+    assert options.http == "http://a:8080,https://b:8080"
+
+
 def test_options_of_kafkas_connector_do_too():
     given = {"kafka.bootstrap.servers": "queue:9092", "kafka.compression.type": "lz4"}
     options, problems = sink_options(given, is_stream=True)
