@@ -78,11 +78,17 @@ class SchemaChecks:
         problems: list[tuple[int, SchemaViolation]] = []
         size, started = 0, self._clock.instant()
         count = 0
+        is_full = settings.goqueue_schema_validation == "full"
+        same: tuple[bytes, _Check] | None = None  # what values with this prefix need
         for count, record in enumerate(records, 1):
             if record.value is None:
                 continue
-            size += len(record.value)
-            problem = await self._check_value(topic, settings, record)
+            size += len(record.value) if is_full else ID_BYTES
+            if same is not None and record.value[:ID_BYTES] == same[0]:
+                problem = same[1].find_problem(memoryview(record.value)[ID_BYTES:])
+            else:
+                problem = await self._check_value(topic, settings, record)
+                same = self._note_same(topic, settings, record.value)
             if problem is not None:
                 problems.append((index + count - 1, problem))
                 if len(problems) >= BAD_RECORDS_MAX:
@@ -94,6 +100,18 @@ class SchemaChecks:
         self.seconds += (self._clock.instant() - started) / 1e9
         self._count(topic, count, len(problems))
         return problems
+
+    def _note_same(
+        self, topic: str, settings: TopicSettings, value: bytes
+    ) -> "tuple[bytes, _Check] | None":
+        """Records of a batch mostly have the same schema: it is looked up once."""
+        prefix = value[:ID_BYTES]
+        if settings.goqueue_schema_subject != "topic" or prefix[:1] != b"\x00":
+            return None
+        known = self._directory.peek(int.from_bytes(prefix[1:]))
+        if len(prefix) < ID_BYTES or known is None or f"{topic}-value" not in known.subjects:
+            return None
+        return prefix, _Check(known, settings.goqueue_schema_validation == "full")
 
     async def _check_value(
         self, topic: str, settings: TopicSettings, record: Record
@@ -133,6 +151,19 @@ class SchemaChecks:
             topic = ""
         self.valid[topic] += count - invalid
         self.invalid[topic] += invalid
+
+
+class _Check:
+    """Of payloads whose schema is known to be the right one."""
+
+    def __init__(self, known: KnownSchema, is_full: bool) -> None:
+        self._known = known
+        self._is_full = is_full
+
+    def find_problem(self, payload: memoryview) -> SchemaViolation | None:
+        if not self._is_full:
+            return None
+        return _validate(self._known, Named(self._known.schema_id, payload, True))
 
 
 def read_named(record: Record) -> Named | SchemaViolation:

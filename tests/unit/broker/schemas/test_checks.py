@@ -7,7 +7,7 @@ from goqueue.model import batch as batches
 from goqueue.model.config import Config
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.record import Record
-from goqueue.schemas import SchemaText, SchemaType
+from goqueue.schemas import Level, SchemaText, SchemaType
 from goqueue.schemas.errors import SchemaViolation
 from goqueue.testing.sim.world import World
 
@@ -69,4 +69,27 @@ def test_what_a_value_names_is_looked_up_once():
             assert await find(framed(2, b"{}")) == "schema 2 is not registered under 't-value'"
 
     with World(seed=2) as world:
+        world.run(story(world))
+
+
+def test_records_of_several_schemas_in_one_batch_are_each_checked_with_their_own():
+    async def story(world: World) -> None:
+        async with Broker(world.environment("a"), Config(data_dir="/data")).running() as broker:
+            await broker.create_topic("t", settings={"goqueue.schema.validation": "full"})
+            await broker.schemas.set_level("t-value", Level.NONE)
+            await broker.schemas.register("t-value", NAMED)
+            await broker.schemas.register("t-value", MESSAGE)
+            await broker.schemas.register("other", SchemaText('"int"'))
+            partition = await broker.partition("t", 0)
+            good, message = framed(1, b'{"name":"a"}'), framed(2, b"\x00\x0a\x01x")
+            fine = [good, good, message, message, good]
+            await broker.check_schemas(partition, batches.encode([record(each) for each in fine]))
+            wrong = [good, good, framed(1, b"[]"), message, framed(2, b"\x00\x0a\x05x")]
+            wrong += [framed(3, b"\x02"), framed(3, b"\x02"), b"\x00\x00", good]
+            data = batches.encode([record(each) for each in wrong])
+            with pytest.raises(SchemaViolation) as caught:
+                await broker.check_schemas(partition, data)
+            assert caught.value.indexes == [2, 4, 5, 6, 7]
+
+    with World(seed=3) as world:
         world.run(story(world))
