@@ -27,6 +27,7 @@ TOPIC, GROUP = "orders", "workers"
 PARTITIONS = 3
 VISIBILITY_MS = 4_000
 STEP_SECONDS = 8.0  # that a client waits for an answer
+RUN_SECONDS = 90.0  # a message whose ack was not answered may be finished, and nobody knows
 HOSTS = {number: host for host, number in NUMBERS.items()}
 
 Place = tuple[int, int]  # partition and offset
@@ -42,9 +43,11 @@ class QueueWorkload:
         self.finished: Counter[str] = Counter()  # acks, by value
         self.problems: list[str] = []
         self._held: dict[Place, float] = {}  # until when, at least
-        self._acked: set[Place] = set()
+        self._acked: set[Place] = set()  # and answered
+        self._asked: set[Place] = set()  # to be acked; an answer may have been lost
         self._rejected: dict[Place, str] = {}
         self._messages: dict[Broker, Messages] = {}
+        self._ends = 0.0
 
     # --- the cluster ------------------------------------------------------------------------------
 
@@ -86,13 +89,16 @@ class QueueWorkload:
     # --- clients ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
+        self._ends = self.world.loop.time() + RUN_SECONDS
         clients = [self._repeat(self._publish)]
         clients += [self._repeat(self._consume, f"c{number}") for number in range(3)]
         clients.append(self._repeat(self._redrive))
         await asyncio.gather(*clients)
 
     async def _repeat(self, step: Callable[..., Awaitable[None]], *given: str) -> None:
-        while len(self.published) < self.count or not self.is_done:
+        while self.world.loop.time() < self._ends and (
+            len(self.published) < self.count or not self.is_done
+        ):
             broker = self._any()
             if broker is not None:
                 try:
@@ -154,6 +160,7 @@ class QueueWorkload:
         if draw < 0.25 and not self.finished[value]:
             outcomes = await queue_verbs.reject(broker.queues, [message.receipt], reason="bad")
         else:
+            self._asked.add(place)
             outcomes = await queue_verbs.ack(broker.queues, [message.receipt])
         if not self._is_alive(broker) or not isinstance(outcomes[0], Settled):
             return
@@ -180,7 +187,8 @@ class QueueWorkload:
             copies = counts[value]
             if copies < 1 + rejected[value]:
                 self.problems.append(f"{value}: {copies} copies, rejected {rejected[value]} times")
-            dead = sum(1 for place in found if found[place] == value and place not in self._acked)
+            ended = self._acked | self._asked
+            dead = sum(1 for place in found if found[place] == value and place not in ended)
             if copies - dead < 1:
                 self.problems.append(f"{value} was never acked")
         self._check_unanswered(found, counts)
