@@ -77,9 +77,9 @@ def prepare(nodes: HttpNodes) -> None:
         held += nodes.receive(2, TOPIC, GROUP, wait="5s", visibility="10m")
     dead = [each["receipt_handle"] for each in held if each["value"] == "a"]
     nodes.post(3, "/messages/reject", receipt_handles=dead, reason="bad")
-    while nodes.get(1, f"/topics/{TOPIC}/dlq")["count"] < 3:
-        nodes.get(1, "/cluster/health")  # a round trip later
     while any(not node.broker.has_topic(f"{TOPIC}.dlq") for node in nodes.nodes):
+        nodes.get(1, "/cluster/health")  # a round trip later
+    while nodes.get(1, f"/topics/{TOPIC}/dlq")["count"] < 3:
         nodes.get(1, "/cluster/health")
     nodes.post(3, f"/groups/{STREAM}/offsets", offsets={TOPIC: {"0": 1}})
     nodes.post(1, "/producers/init", transactional_id=PRODUCER)

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from goqueue.cluster.metadata import Metadata
-from goqueue.model.errors import InvalidSetting
+from goqueue.model.errors import InvalidRequest, InvalidSetting
 from goqueue.model.ids import NodeId
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
@@ -81,9 +81,9 @@ def broker_setting_meanings() -> Mapping[str, str]:
 
 
 def check_broker_setting(name: str, text: str) -> str:
-    """Raises `InvalidSetting`."""
+    """Raises `InvalidSetting`, and as Kafka `InvalidRequest` for what cannot be changed so."""
     if name not in _MEANINGS:
-        raise InvalidSetting(
+        raise InvalidRequest(
             f"{name} cannot be changed while the server runs: change its configuration file,"
             f" environment or flags, and start it again. These can: {', '.join(_MEANINGS)}"
         )

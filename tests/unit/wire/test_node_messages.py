@@ -54,7 +54,7 @@ MESSAGES: list[NodeRequest[Any]] = [
     AskController(3),
     AdmitToTransaction("id", 7, 1, "t", 0, adds=True),
     EndTransaction("t", 0, Marker(7, 2, 3, commits=True, is_bumped=True)),
-    FindOrphans("orders", 1, [(7, 0, -1)]),
+    FindOrphans("orders", 1, [(7, 0, -1)], [0, 3]),
     HttpCall(1, "GET", "/topics", b"", [(b"host", b"a")], b"", ("a", 1), "http", "", ("b", 2)),
     HttpMore(1),
     HttpLeave(1),

@@ -206,6 +206,8 @@ class Election:
         """Claim the term if it is vacant."""
         self._notice_controller()
         if not self._is_needed():
+            if self._membership.hears_controller:
+                self.problem = ""  # somebody else reached the quorum first
             return
         holder = self._holder
         term = await self._controller.log.term()

@@ -203,6 +203,16 @@ def test_the_node_that_formed_the_cluster_coordinates_groups_whoever_is_the_cont
         assert [each.groups.is_coordinating for each in nodes.up.values()].count(True) == 1
 
 
+async def create_when_heard(broker: Broker, name: str) -> None:
+    """A node that was cut off needs a moment to notice that it is not any more."""
+    for _ in range(30):
+        with contextlib.suppress(QuorumUnavailable):
+            await broker.create_topic(name)
+            return
+        await broker.environment.clock.sleep(1.0)
+    raise AssertionError("it is cut off for ever")
+
+
 def test_messages_go_on_while_the_quorum_is_away_and_changes_say_why_they_wait():
     with brokers() as nodes:
         world = nodes.world
@@ -219,7 +229,7 @@ def test_messages_go_on_while_the_quorum_is_away_and_changes_say_why_they_wait()
                 world.run(broker.create_topic("refused"))
         nodes.quorum.heal()
         nodes.settle("a", "b", "c")
-        world.run(nodes.up["b"].create_topic("later"))
+        world.run(create_when_heard(nodes.up["b"], "later"))
 
 
 def test_a_directory_of_another_cluster_does_not_start():

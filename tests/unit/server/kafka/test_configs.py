@@ -312,7 +312,7 @@ async def test_altering_may_be_tried_out(broker: Broker):
         ("a", [("nonsense", "1")], TOPIC, ErrorCode.invalid_config),
         ("nothing", [], TOPIC, ErrorCode.unknown_topic_or_partition),
         ("__groups", [], TOPIC, ErrorCode.policy_violation),
-        ("1", [("num.partitions", "5")], BROKER, ErrorCode.invalid_config),
+        ("1", [("num.partitions", "5")], BROKER, ErrorCode.invalid_request),
         ("7", [("leader.replication.throttled.rate", "5")], BROKER, ErrorCode.invalid_request),
         ("a", [], 8, ErrorCode.invalid_request),
     ],
@@ -397,7 +397,7 @@ async def test_a_change_may_be_tried_out(broker: Broker):
 async def test_the_servers_settings_stay_as_they_are(broker: Broker):
     setting = ("num.partitions", Operation.SET, "7")
     refused = await change(broker, setting, name="1", kind=BROKER)
-    assert refused.error_code is ErrorCode.invalid_config
+    assert refused.error_code is ErrorCode.invalid_request
     assert "start" in refused.error_message
 
 
