@@ -1,6 +1,5 @@
 """The disk of one node of three is full, or slow: the cluster serves, and loses nothing."""
 
-import os
 import shutil
 import subprocess
 import time
@@ -12,6 +11,7 @@ import pytest
 
 from tests.chaos.cluster import FOLLOW_S, NODES, Cluster, ClusterWitness, Reader
 from tests.chaos.load.streams import StreamLoad
+from tests.chaos.small_disk import small_file_system
 
 SIZE_BYTES = 48 * 1024 * 1024
 RESERVE_BYTES = 4 * 1024 * 1024
@@ -27,15 +27,8 @@ Eventually = Callable[..., None]
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, where node 2 has its data."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a file system")
-    try:
+    with small_file_system(tmp_path / "small", size_bytes=SIZE_BYTES) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """A disk that fills up: writes are refused with a reason, and go on when there is room."""
 
 import contextlib
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from confluent_kafka import KafkaError
 
 from goqueue import Client
 from tests.chaos.processes import Server, Witness, check_stopped
+from tests.chaos.small_disk import small_file_system
 
 SIZE_BYTES = 16 * 1024 * 1024
 FILLER_BYTES = 8 * 1024 * 1024
@@ -19,15 +18,8 @@ FILLER_BYTES = 8 * 1024 * 1024
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, if this process may make one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a file system")
-    try:
+    with small_file_system(tmp_path / "disk", size_bytes=SIZE_BYTES) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.mark.parametrize("reserve_bytes", [0, 1_000_000])

@@ -150,6 +150,7 @@ GENERATED = "generated from the asynchronous module, which is tested"
 INTERFACE = "an interface only: whoever keeps it is tested"
 WITHOUT_TEST_FILE: dict[str, dict[str, str]] = {
     "broker": {
+        "cluster.services": INTERFACE,
         "groups.http_requests": DATA,
         "groups.services": INTERFACE,
         "messages.outgoing": DATA,

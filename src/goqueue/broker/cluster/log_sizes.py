@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol
 
-from goqueue.broker.cluster.other_nodes import OtherNodes, Verb
-from goqueue.broker.storage.partition_store import Partitions
-from goqueue.cluster import Metadata, Topic
+from goqueue.broker.cluster.other_nodes import Verb
+from goqueue.broker.cluster.services import ClusterServices
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId, TopicId
 
@@ -23,21 +21,8 @@ class LogSizesOf(Verb[SizesHere], frozen=True):
     reply_type = SizesHere
 
 
-class Services(Protocol):
-    partitions: Partitions
-    others: OtherNodes | None
-
-    @property
-    def node_id(self) -> NodeId: ...
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-    def topics(self, *, internal: bool = False) -> list[Topic]: ...
-
-
 class LogSizes:
-    def __init__(self, broker: Services) -> None:
+    def __init__(self, broker: ClusterServices) -> None:
         self._broker = broker
         if broker.others is not None:
             broker.others.serve(LogSizesOf, self._answer)

@@ -6,14 +6,13 @@ its word that all before is on its disk; the rate is that of the bytes which the
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
-from goqueue.broker.cluster.other_nodes import OtherNodes, Verb
+from goqueue.broker.cluster.other_nodes import Verb
+from goqueue.broker.cluster.services import ClusterServices
 from goqueue.broker.replicas import FollowerLag, follower_lags
-from goqueue.broker.storage.partition_store import Partitions
-from goqueue.cluster import NO_LEADER, Metadata, Topic
+from goqueue.cluster import NO_LEADER, Topic
 from goqueue.cluster.metadata import PartitionState
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
@@ -42,21 +41,8 @@ class Move(msgspec.Struct, frozen=True):
     problem: str = ""  # why nobody tells
 
 
-class Services(Protocol):
-    partitions: Partitions
-    others: OtherNodes | None
-
-    @property
-    def node_id(self) -> NodeId: ...
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-    def topics(self, *, internal: bool = False) -> list[Topic]: ...
-
-
 class Reassignments:
-    def __init__(self, broker: Services) -> None:
+    def __init__(self, broker: ClusterServices) -> None:
         self._broker = broker
         if broker.others is not None:
             broker.others.serve(FollowersOf, self._followers_here)

@@ -8,6 +8,7 @@ old entries stay until `vacuum`, when they are older than any writer is slow.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -49,6 +50,10 @@ class ObjectLog:
             ) from error
         except BaseError as error:
             raise LakeError(f"{self._root}/{_path(number)}: {_first_line(error)}") from error
+
+    def lock(self) -> AbstractContextManager[None]:
+        """There is none: two may decide at once, and one of them is refused."""
+        return nullcontext()
 
     def old_entries(self, before: float) -> list[str]:
         """Paths of entries that were written before then, and that no writer needs."""

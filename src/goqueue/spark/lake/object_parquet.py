@@ -7,74 +7,19 @@ exchanged, so files are never merged: a table that shall be compacted is one of 
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from goqueue.spark.lake.commit_log import VERSION, Entry, Move
-from goqueue.spark.lake.growth import widen
+from goqueue.spark.lake.commit_log import Entry, Move
 from goqueue.spark.lake.object_log import ObjectLog
-from goqueue.spark.lake.parquet import (
-    STAGED_SUFFIX,
-    STAGING,
-    final_path,
-    schema_in,
-    schema_text,
-)
-from goqueue.spark.lake.store import store_of
-from goqueue.spark.lake.table import (
-    DataFile,
-    LakeError,
-    LakeFile,
-    Placement,
-    check_marks,
-    check_present,
-)
+from goqueue.spark.lake.plain_parquet import STAGED_SUFFIX, STAGING, PlainParquetTable
+from goqueue.spark.lake.roots import normalize
+from goqueue.spark.lake.table import DataFile, LakeError, LakeFile
 
 
-class ObjectParquetTable:
+class ObjectParquetTable(PlainParquetTable):
     def __init__(self, root: str, *, date_column: str | None, time_column: str | None) -> None:
-        self._store = store_of(root)
-        self._date_column, self._time_column = date_column, time_column
-        self._log = ObjectLog(self._store.root)
-
-    @property
-    def location(self) -> str:
-        return self._store.root
-
-    def placement(self) -> Placement:
-        return Placement(
-            self.location, STAGING, self._date_column, self._time_column, STAGED_SUFFIX
-        )
-
-    def schema(self) -> Any:
-        newest = self._log.newest()
-        return None if newest is None else schema_in(newest[1])
-
-    def marks(self, names: Iterable[str]) -> dict[str, int]:
-        newest = self._log.newest()
-        marks = {} if newest is None else newest[1].marks
-        return {name: marks[name] for name in names if name in marks}
-
-    def ensure(self, schema: Any) -> None:
-        number, before = self._settle()
-        if before is None:
-            self._log.append(number + 1, Entry(VERSION, schema_text(schema), {}))
-            return
-        wider = widen(schema_in(before), schema)
-        if not wider.equals(schema_in(before)):
-            self._log.append(number + 1, Entry(VERSION, schema_text(wider), before.marks))
-
-    def commit(
-        self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
-    ) -> None:
-        number, before = self._settle()
-        assert before is not None, "ensure() comes first"
-        check_marks(marks, since, before.marks)
-        check_present(self._store, files)
-        moves = [Move(each.path, final_path(each, self._date_column)) for each in files]
-        entry = Entry(VERSION, before.schema, {**before.marks, **marks}, moves)
-        self._log.append(number + 1, entry)
-        self._carry_out(entry)
+        self._log = ObjectLog(normalize(root))
+        super().__init__(root, self._log, date_column=date_column, time_column=time_column)
 
     def files(self) -> list[LakeFile]:
         self._settle()
@@ -102,14 +47,6 @@ class ObjectParquetTable:
             for path in garbage:
                 self._store.delete(path)
         return garbage
-
-    def _settle(self) -> tuple[int, Entry | None]:
-        """The newest entry, after doing what a crash may have left undone of it."""
-        newest = self._log.newest()
-        if newest is None:
-            return 0, None
-        self._carry_out(newest[1])
-        return newest
 
     def _carry_out(self, entry: Entry) -> None:
         staged = self._store.have(move.staged for move in entry.moves) if entry.moves else []

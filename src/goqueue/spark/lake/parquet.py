@@ -20,91 +20,29 @@ Between 2 and the last rename of 3 a reader sees part of a batch; never a row tw
 of an undecided batch.  Readers that need whole batches read Delta or Iceberg.
 """
 
-import base64
 import contextlib
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-
-from goqueue.spark.lake.commit_log import (
-    FOLDER,
-    VERSION,
-    CommitLog,
-    Entry,
-    Move,
-    Swap,
-    sync_folder,
-)
+from goqueue.spark.lake.commit_log import FOLDER, VERSION, CommitLog, Entry, Swap, sync_folder
 from goqueue.spark.lake.exchange import exchange
-from goqueue.spark.lake.growth import widen
-from goqueue.spark.lake.store import store_of
-from goqueue.spark.lake.table import (
-    DataFile,
-    LakeError,
-    LakeFile,
-    Placement,
-    check_marks,
-    check_present,
-)
+from goqueue.spark.lake.plain_parquet import STAGED_SUFFIX, STAGING, PlainParquetTable
+from goqueue.spark.lake.roots import normalize
+from goqueue.spark.lake.table import DataFile, LakeError, LakeFile
 
-STAGING: Final = f"{FOLDER}/staging"
 SWAPPING: Final = f"{FOLDER}/swap"
-STAGED_SUFFIX: Final = ".parquet.staged"
 
 
-class ParquetTable:
+class ParquetTable(PlainParquetTable):
     def __init__(self, root: str, *, date_column: str | None, time_column: str | None) -> None:
-        self._store = store_of(root)
-        self._folder = Path(self._store.root)
-        self._date_column, self._time_column = date_column, time_column
+        self._folder = Path(normalize(root))
         self._log = CommitLog(self._folder)
-
-    @property
-    def location(self) -> str:
-        return str(self._folder)
-
-    def placement(self) -> Placement:
-        return Placement(
-            self.location, STAGING, self._date_column, self._time_column, STAGED_SUFFIX
-        )
-
-    def schema(self) -> Any:
-        newest = self._log.newest()
-        return None if newest is None else schema_in(newest[1])
-
-    def marks(self, names: Iterable[str]) -> dict[str, int]:
-        newest = self._log.newest()
-        marks = {} if newest is None else newest[1].marks
-        return {name: marks[name] for name in names if name in marks}
-
-    def ensure(self, schema: Any) -> None:
-        with self._log.lock():
-            number, before = self._settle()
-            if before is None:
-                self._log.append(number + 1, Entry(VERSION, schema_text(schema), {}))
-                return
-            wider = widen(schema_in(before), schema)
-            if not wider.equals(schema_in(before)):
-                self._log.append(number + 1, Entry(VERSION, schema_text(wider), before.marks))
-
-    def commit(
-        self, files: Sequence[DataFile], marks: Mapping[str, int], since: Mapping[str, int]
-    ) -> None:
-        with self._log.lock():
-            number, before = self._settle()
-            assert before is not None, "ensure() comes first"
-            check_marks(marks, since, before.marks)
-            check_present(self._store, files)
-            moves = [Move(each.path, final_path(each, self._date_column)) for each in files]
-            entry = Entry(VERSION, before.schema, {**before.marks, **marks}, moves)
-            self._log.append(number + 1, entry)
-            self._carry_out(entry)
+        super().__init__(root, self._log, date_column=date_column, time_column=time_column)
 
     def files(self) -> list[LakeFile]:
         return [
@@ -142,14 +80,6 @@ class ParquetTable:
 
     # --- decisions carried out ----------------------------------------------------------------
 
-    def _settle(self) -> tuple[int, Entry | None]:
-        """The newest entry, after doing what a crash may have left undone of it."""
-        newest = self._log.newest()
-        if newest is None:
-            return 0, None
-        self._carry_out(newest[1])
-        return newest
-
     def _carry_out(self, entry: Entry) -> None:
         folders = set()
         for move in entry.moves:
@@ -176,37 +106,20 @@ class ParquetTable:
             kept = {name for name in names if f"{folder}/{name}" not in gone}
             if len(names) - len(kept) != sum(Path(each).parent == Path(folder) for each in gone):
                 raise LakeError(f"{self.location}: a file to be replaced is gone; compact again")
-            added = [each for each in new if str(Path(self._final(each)).parent) == folder]
+            added = [each for each in new if str(Path(self._final_path(each)).parent) == folder]
             prepared = f"{SWAPPING}/{uuid.uuid4().hex}"
             (self._folder / prepared).mkdir(parents=True)
             for name in kept:
                 os.link(self._folder / folder / name, self._folder / prepared / name)
             for each in added:
-                final = Path(self._final(each)).name
+                final = Path(self._final_path(each)).name
                 os.rename(self._folder / each.path, self._folder / prepared / final)
             sync_folder(self._folder / prepared)
-            yield Swap(folder, prepared, Path(self._final(added[0])).name)
-
-    def _final(self, file: DataFile) -> str:
-        return final_path(file, self._date_column)
+            yield Swap(folder, prepared, Path(self._final_path(added[0])).name)
 
     def _data_paths(self) -> list[Path]:
         pattern = "*.parquet" if self._date_column is None else f"{self._date_column}=*/*.parquet"
         return sorted(self._folder.glob(pattern))
-
-
-def final_path(file: DataFile, date_column: str | None) -> str:
-    """Where a staged file goes."""
-    name = Path(file.path).name.removesuffix(STAGED_SUFFIX) + ".parquet"
-    return name if file.date is None else f"{date_column}={file.date}/{name}"
-
-
-def schema_in(entry: Entry) -> Any:
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(entry.schema)))
-
-
-def schema_text(schema: Any) -> str:
-    return base64.b64encode(schema.serialize()).decode()
 
 
 def _date(path: Path) -> str | None:

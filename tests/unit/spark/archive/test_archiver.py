@@ -158,7 +158,7 @@ def test_without_marks_the_same_rows_come_twice(
     batches = log.batches(log.whole())
     archiver(log, tmp_path).archive(Runs(batches))
     monkeypatch.setattr("goqueue.spark.lake.parquet.ParquetTable.marks", lambda *_: {})
-    monkeypatch.setattr("goqueue.spark.lake.parquet.check_marks", lambda *_: None)
+    monkeypatch.setattr("goqueue.spark.lake.plain_parquet.check_marks", lambda *_: None)
     archiver(log, tmp_path).archive(Runs(batches))
     assert len(read_table(tmp_path, "orders")) == 16
 

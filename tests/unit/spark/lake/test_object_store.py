@@ -119,7 +119,7 @@ def test_a_rival_between_the_look_and_the_commit_is_noticed(
     rival = open_again()
     table.ensure(SCHEMA)
     first, second = written(table, rows(0, 1)), written(table, rows(0, 1))
-    module = type(table).__module__
+    module = type(table).commit.__module__
 
     def overtaken(*given: Any) -> None:
         check_marks(*given)
