@@ -95,11 +95,18 @@ class Broker:
         )
         transaction_log = TransactionLog(coordinator_topics.transaction_shard)
         orphans = OrphanedTransactions(clock, transaction_log)
+        self._make_storage(orphans)
+        self._make_admin(coordinator_topics)
+        self._make_cluster()
+        self._make_families(coordinator_topics, transaction_log, orphans)
+
+    def _make_storage(self, orphans: OrphanedTransactions) -> None:
+        environment, config = self.environment, self.config
         self.partitions = Partitions(
             environment,
             config.data_dir,
             config.storage,
-            node_id=node_id,
+            node_id=self.node_id,
             on_opened=orphans.end_all,
         )
         self.cleaner = Cleaner(environment, self.partitions, config.storage)
@@ -112,8 +119,12 @@ class Broker:
             lambda: self.config.storage.free_bytes_min,
             has_metadata=config.cluster.quorum == LOCAL,
         )
+
+    def _make_admin(self, coordinator_topics: CoordinatorTopics) -> None:
+        """Whose verbs are the broker's own."""
+        environment, clock = self.environment, self._clock
         changes = self._changes = TopicChanges(self, environment.disk, self._start)
-        self._internal = InternalTopics(self, environment, config.data_dir, coordinator_topics)
+        self._internal = InternalTopics(self, environment, self.config.data_dir, coordinator_topics)
         self._coordinators = Coordinators(
             self, clock, coordinator_topics, self._internal, changes.tell_groups
         )
@@ -153,11 +164,21 @@ class Broker:
         self._startup = Startup(self, changes, self._internal, self._coordinators, self._start)
         self.announce = self._startup.announce
 
-        self.cluster = ClusterNode(environment, config, self)
+    def _make_cluster(self) -> None:
+        """What asks the other nodes."""
+        self.cluster = ClusterNode(self.environment, self.config, self)
         self.others = self.cluster.others
         self.reassignments = Reassignments(self)
         self.log_sizes = LogSizes(self)
         self.quorum_positions = QuorumPositions(self)
+
+    def _make_families(
+        self,
+        coordinator_topics: CoordinatorTopics,
+        transaction_log: TransactionLog,
+        orphans: OrphanedTransactions,
+    ) -> None:
+        environment, clock = self.environment, self._clock
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random, coordinator_topics.group_shard)
         self.queues = Queues(self)
