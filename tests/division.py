@@ -1,4 +1,4 @@
-"""How tests are divided among processes: `make test` runs them in two.
+"""How tests are divided among processes: `make test` runs them in four.
 
 Tests that share what takes long to start are run by one of them: those that use Spark's session,
 those of a file, with the server they share.  The long ones come first.
@@ -10,7 +10,13 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Commands with a JVM of their own: they need no session, and run beside those that do.
 COMMANDS_OF_SPARK: Final = ("test_demo.py", "test_jobs_cli.py", "test_pipeline_commands.py")
-ONE_BY_ONE: Final = ("tests/chaos/", "tests/sim/")  # they share nothing
+# They share nothing, or have a server for each test.
+ONE_BY_ONE: Final = (
+    "tests/chaos/",
+    "tests/sim/",
+    "tests/conformance/test_bench_slice.py",
+    "tests/conformance/test_docs.py",
+)
 
 
 class Division(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types

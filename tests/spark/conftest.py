@@ -4,6 +4,7 @@ A test that needs Spark costs a second once the session is there.  What can be t
 tested in `tests/unit/spark`.
 """
 
+import fcntl
 import itertools
 import os
 import subprocess
@@ -52,17 +53,20 @@ def quick_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Every JVM that a test starts, also by a command, compiles little and has its classes ready.
 
     Drivers that are killed write no archive of classes, and one of the session's JVM would come
-    when all tests are over.  So where there is none, a first job makes one.
+    when all tests are over.  So where there is none, a first job makes one, for all processes
+    that run tests.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_SUBMIT_OPTS", TEST_JAVA_OPTIONS)
-        if not has_archive():
-            subprocess.run(
-                [sys.executable, "-P", str(FIRST_JOB), str(tmp_path_factory.mktemp("first"))],
-                capture_output=True,  # which ends with the JVM, after the script
-                timeout=FIRST_JOB_S,
-                check=True,
-            )
+        with (tmp_path_factory.getbasetemp().parent / "first-job.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not has_archive():
+                subprocess.run(
+                    [sys.executable, "-P", str(FIRST_JOB), str(tmp_path_factory.mktemp("first"))],
+                    capture_output=True,  # which ends with the JVM, after the script
+                    timeout=FIRST_JOB_S,
+                    check=True,
+                )
         yield
 
 
