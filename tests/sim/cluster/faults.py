@@ -252,11 +252,15 @@ class Faults:
     def _irreplaceable(self) -> set[str]:
         """Hosts whose disk has the only copy of something."""
         metadata = self.nodes.metadata
+        if metadata is None:
+            return set(self.nodes.hosts)
+        states = [state for _, _, state in metadata.partitions]
+        alone = {HOSTS[state.replicas[0]] for state in states if len(state.replicas) == 1}
         if self.nodes.quorum is None:
-            return {"a"}
-        if metadata is None or metadata.find(GROUPS_TOPIC) is not None:
-            return set()
-        return {HOSTS.get(metadata.controller.formed_by, "")}  # which coordinates groups
+            alone.add("a")
+        if metadata.find(GROUPS_TOPIC) is None:
+            alone.add(HOSTS.get(metadata.controller.formed_by, ""))  # which coordinates groups
+        return alone
 
     async def _refill(self, host: str) -> None:
         self.nodes.start(host)

@@ -41,6 +41,7 @@ class Invariants:
         self.committed: defaultdict[LogKey, dict[int, tuple[int, int]]] = defaultdict(dict)
         self._committers: dict[tuple[LogKey, int], str] = {}
         self._shown: dict[Partition, Offset] = {}  # one object is one life of a log
+        self._opened: dict[Partition, Offset] = {}  # what each showed when it was opened
         self._newest: tuple[int, Metadata] | None = None
 
     # --- high watermarks --------------------------------------------------------------------------
@@ -52,6 +53,7 @@ class Invariants:
             return  # a process that has died, or a log of one node alone
         log = partition.log
         shown = self._shown.get(partition, before)
+        self._opened.setdefault(partition, before)
         assert before >= shown, f"{host}: {partition} shows {before}, it showed {shown}"
         self._shown[partition] = log.high_watermark
         key = (partition.topic_id, log.directory)
@@ -95,12 +97,28 @@ class Invariants:
                 found = (header.crc, header.leader_epoch)
                 if is_leader:
                     known.setdefault(header.base_offset, found)
+                elif header.base_offset not in known:
+                    self._learn_opened(key)
                 expected = known.get(header.base_offset)
                 assert expected == found, (
                     f"{host} shows {found} at offset {header.base_offset} of {partition},"
                     f" it is {expected}"
                 )
             start = chunk.next_offset
+
+    def _learn_opened(self, key: LogKey) -> None:
+        """What its leader showed from the beginning: a log without other replicas shows its end."""
+        known = self.committed[key]
+        for broker in self._nodes.brokers.values():
+            for each in broker.partitions.logs():
+                if (each.topic_id, each.log.directory) != key or not each.leads:
+                    continue
+                start, end = each.log.start_offset, self._opened.get(each, each.log.high_watermark)
+                while start < end:
+                    chunk = each.log.read(start, READ_BYTES, end)
+                    for header in batches.verified_headers(chunk.data):
+                        known.setdefault(header.base_offset, (header.crc, header.leader_epoch))
+                    start = chunk.next_offset
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from _pytest.outcomes import Failed
 
 from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC
 from goqueue.broker.machine_host import MachineHost
+from goqueue.broker.messages import publish_elsewhere
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues import receive, settlement
 from goqueue.broker.storage.partition import Partition
@@ -24,7 +25,7 @@ from goqueue.broker.storage.topic_directories import TopicDirectories
 from goqueue.broker.transactions.orphans import OrphanedTransactions, opened_in
 from goqueue.cluster import controller
 from goqueue.cluster.controller import isr, reassignment
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, NodeUnreachable, NotLeader
 from goqueue.model.ids import Offset
 from goqueue.model.markers import Marker
 from goqueue.testing.sim import SimDeadlock
@@ -32,7 +33,7 @@ from goqueue.wire.node_messages import Orphan
 from tests.sim.cluster.faults import PROCESSES
 from tests.sim.cluster.story import Story
 from tests.unit.broker.cluster import test_coordinator_topics as groups
-from tests.unit.broker.cluster import test_transactions
+from tests.unit.broker.cluster import test_failover, test_transactions
 from tests.unit.broker.storage import test_orphans
 from tests.unit.cluster import test_controller
 
@@ -127,6 +128,22 @@ def move_with_too_few_in_sync(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reassignment, "effective_min_insync", lambda *_: 1)
 
 
+def refuse_who_waits_at_a_hand_over(patch: pytest.MonkeyPatch) -> None:
+    """27: a leader hands over, and does not wait for what it was asked to write."""
+
+    def end_waits(self: Partition, _role: object) -> None:
+        self._waits.refuse(self._refusal)
+
+    patch.setattr(Partition, "_end_waits", end_waits)
+
+
+def publish_again_what_may_be_written(patch: pytest.MonkeyPatch) -> None:
+    """27, the other way round: no error is seen, and a message is there twice."""
+    refuse_who_waits_at_a_hand_over(patch)
+    errors = (NodeUnreachable, NotLeader)
+    patch.setattr(publish_elsewhere, "nothing_done", lambda each: isinstance(each, errors))
+
+
 # --- who finds them -------------------------------------------------------------------------------
 
 
@@ -211,6 +228,14 @@ DIRECTED: list[tuple[Plant, Catch]] = [
     (take_markers_of_any_coordinator, check_markers_of_deposed_coordinators),
     (end_what_is_not_known_here, test_transactions.test_what_a_coordinator_knows_is_no_orphan),
     (move_with_too_few_in_sync, test_a_move_waits_for_enough_replicas_in_sync),
+    (
+        refuse_who_waits_at_a_hand_over,
+        lambda: test_failover.test_no_publisher_notices_that_the_leader_changes(0),
+    ),
+    (
+        publish_again_what_may_be_written,
+        lambda: test_failover.test_no_publisher_notices_that_the_leader_changes(1),
+    ),
 ]
 
 TOLD: list[tuple[Plant, Catch]] = [

@@ -2,7 +2,7 @@
 coordinates.
 
 A verb goes to one node, and never further: whoever is asked does it here or refuses.  What may have
-been done is never asked twice; what was not (`NOTHING_DONE`) may be asked of the next leader, while
+been done is never asked twice; what was not (`nothing_done`) may be asked of the next leader, while
 the `WaitDeadline` of who asks is not over.  On a single broker there is no `OtherNodes`, and nobody
 looks for one.
 """
@@ -15,14 +15,21 @@ import msgspec
 
 from goqueue.broker.cluster.peer import Peers
 from goqueue.cluster import NO_LEADER, Metadata, Topic
-from goqueue.model.errors import GoQueueError, InvalidRequest, NodeUnreachable, NotLeader, Uncertain
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidRequest,
+    LeadershipLost,
+    NodeUnreachable,
+    NotLeader,
+    Uncertain,
+)
 from goqueue.model.ids import GroupId, NodeId, TopicPartition
 from goqueue.runtime import Clock
 from goqueue.wire.node_messages import NodeVerb, Refusal, VerbReply, error_of
 
 ANSWER_SECONDS: Final = 10.0
 LOOK_AGAIN_SECONDS: Final = 0.05  # for another leader
-NOTHING_DONE: Final = (NodeUnreachable, NotLeader)
+_NOTHING_DONE: Final = (NodeUnreachable, NotLeader)
 
 ReplyT = TypeVar("ReplyT")
 VerbT = TypeVar("VerbT", bound="Verb[Any]")
@@ -34,6 +41,11 @@ class Verb(msgspec.Struct, Generic[ReplyT], frozen=True):
 
     name: ClassVar[str]
     reply_type: ClassVar[Any]
+
+
+def nothing_done(outcome: object) -> bool:
+    """Whether it is an error that says so.  A leader that was deposed may have written it."""
+    return isinstance(outcome, _NOTHING_DONE) and not isinstance(outcome, LeadershipLost)
 
 
 class WaitDeadline:

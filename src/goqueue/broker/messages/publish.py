@@ -35,6 +35,7 @@ from goqueue.broker.messages.preparation import (
 from goqueue.broker.messages.publish_elsewhere import (
     PublishHere,
     PublishOutcome,
+    not_published,
     publish_elsewhere,
 )
 from goqueue.broker.messages.read import ReadHere, read, read_here, read_page
@@ -112,17 +113,21 @@ class Messages:
         target = await self._broker.ensure_topic(topic)
         outcomes: list[Outcome | None] = [None] * len(messages)
         assigned = self._assign(target, messages, outcomes, idempotency_key)
+        rest = messages, outcomes, acks, idempotency_key
         elsewhere = self._led_elsewhere(target, assigned)
         if elsewhere:
             here = {index: some for index, some in assigned.items() if index not in elsewhere}
             await asyncio.gather(
-                self._publish(target, here, messages, outcomes, acks, idempotency_key),
-                publish_elsewhere(
-                    self._broker, target, elsewhere, messages, outcomes, acks, idempotency_key
-                ),
+                self._publish(target, here, *rest),
+                publish_elsewhere(self._broker, target, elsewhere, *rest),
             )
         else:
-            await self._publish(target, assigned, messages, outcomes, acks, idempotency_key)
+            here = assigned
+            await self._publish(target, assigned, *rest)
+        if self._broker.others is not None:
+            refused = not_published(here, outcomes, is_keyed=idempotency_key is not None)
+            if moved := self._led_elsewhere(target, refused):  # since a moment ago
+                await publish_elsewhere(self._broker, target, moved, *rest)
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def publish_here(self, _: NodeId, request: PublishHere) -> list[PublishOutcome]:

@@ -1,7 +1,8 @@
 """Publishing to partitions that other nodes lead: one request to each of them, at the same time.
 
 A node that does not answer refuses its own messages only.  What was not done, because the node is
-not reached or does not lead any more, goes to the next leader, for as long as there is time.
+not reached or does not lead any more, goes to the next leader, for as long as there is time.  What
+a deposed leader may have written goes there under an idempotency key only: else it may come twice.
 """
 
 import asyncio
@@ -9,12 +10,12 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
-from goqueue.broker.cluster.other_nodes import NOTHING_DONE, OtherNodes, Verb
+from goqueue.broker.cluster.other_nodes import OtherNodes, Verb, nothing_done
 from goqueue.broker.cluster.other_nodes import Outcome as OutcomeThere
 from goqueue.broker.messages.outgoing import Acks, Outcome, OutgoingMessage, Published
 from goqueue.cluster import Topic
 from goqueue.model.config import Config
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, LeadershipLost, NotLeader
 from goqueue.model.ids import NodeId
 
 MARGIN_SECONDS: Final = 5.0  # beside the time that the messages have to be durable
@@ -75,18 +76,44 @@ async def publish_elsewhere(
             found = [error] * len(places)
         for place, outcome in zip(places, found, strict=True):
             outcomes[place] = outcome
-        return {
-            index: each
-            for index, each in some.items()
-            if all(isinstance(outcomes[place], NOTHING_DONE) for place in each)
-        }
+        return not_published(some, outcomes, is_keyed=idempotency_key is not None)
 
     waiting = assigned
     while waiting:
-        by_leader: dict[NodeId, Places] = {}
-        for index, places in waiting.items():
-            by_leader.setdefault(others.leader(topic, index), {})[index] = places
-        refused = await asyncio.gather(*(publish(*each) for each in by_leader.items()))
-        waiting = {index: places for some in refused for index, places in some.items()}
+        by_leader, refused = _by_leader(others, topic, waiting, outcomes)
+        for some in await asyncio.gather(*(publish(*each) for each in by_leader.items())):
+            refused |= some
+        waiting = refused
         if not waiting or not await deadline.look_again():
             return
+
+
+def not_published(
+    assigned: Places, outcomes: Sequence[Outcome | None], *, is_keyed: bool
+) -> Places:
+    """What another leader may be asked to publish, without fear that it comes twice."""
+    return {
+        index: places
+        for index, places in assigned.items()
+        if all(
+            nothing_done(outcomes[place])
+            or (is_keyed and isinstance(outcomes[place], LeadershipLost))
+            for place in places
+        )
+    }
+
+
+def _by_leader(
+    others: OtherNodes, topic: Topic, assigned: Places, outcomes: list[Outcome | None]
+) -> tuple[dict[NodeId, Places], Places]:
+    """Whom to ask for what; and what has no leader now, which is its outcome for the time being."""
+    by_leader: dict[NodeId, Places] = {}
+    leaderless: Places = {}
+    for index, places in assigned.items():
+        try:
+            by_leader.setdefault(others.leader(topic, index), {})[index] = places
+        except NotLeader as error:
+            leaderless[index] = places
+            for place in places:
+                outcomes[place] = error
+    return by_leader, leaderless

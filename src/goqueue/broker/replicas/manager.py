@@ -4,6 +4,9 @@
                 ── a follower's logs are opened, and copied from the leader;  a leader's take writes
 
 The queue ledger beside a partition's data is copied once the leader says that there is one.
+
+A disk without room for a log's first files keeps the node from its role until there is some:
+nobody tells the role again, so it is tried again.
 """
 
 import asyncio
@@ -22,8 +25,8 @@ from goqueue.broker.storage.bundle import DATA, KINDS, LEDGER, log_id
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
-from goqueue.cluster.replication import Follower, Role
-from goqueue.model.errors import NotLeader, TopicNotFound
+from goqueue.cluster.replication import Follower, Offline, Role
+from goqueue.model.errors import DiskFull, NotLeader, TopicNotFound
 from goqueue.model.ids import NO_EPOCH, Epoch, NodeEpoch, NodeId, TopicId, TopicIdPartition
 from goqueue.runtime import Clock
 
@@ -47,6 +50,8 @@ class ReplicaManager:
     ) -> None:
         """The callables are those of `ReplicaFetchers`."""
         self._partitions = partitions
+        self._clock = clock
+        self._full_disk_seconds = (limits or ReplicationLimits()).full_disk_seconds
         self._fetchers = ReplicaFetchers(
             clock,
             node=node,
@@ -59,6 +64,7 @@ class ReplicaManager:
         )
         self._followed: dict[TopicIdPartition, tuple[Topic, Epoch]] = {}  # last unclean election
         self._changing: defaultdict[TopicIdPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._without_room: set[TopicIdPartition] = set()  # since they were last copied
         self._tasks: set[asyncio.Task[None]] = set()
 
     def change_role(
@@ -118,16 +124,47 @@ class ReplicaManager:
         unclean_epoch: Epoch,
         is_done: asyncio.Future[None],
     ) -> None:
+        while True:
+            try:
+                await self._copy(topic, index, role, unclean_epoch)
+                await is_done
+                return
+            except DiskFull as error:
+                full = error
+            taken = self._told_role(topic, index)
+            await self._wait_for_room(topic, index, full)
+            is_offline = isinstance(taken, Offline) and taken.epoch == role.epoch
+            if self._told_role(topic, index) is not taken or not (taken == role or is_offline):
+                return  # it was told another one
+            is_done = self._partitions.change_role(topic, index, role)
+
+    async def _wait_for_room(self, topic: Topic, index: int, error: DiskFull) -> None:
+        """Said once for each partition."""
+        key = TopicIdPartition(topic.topic_id, index)
+        if key not in self._without_room:
+            self._without_room.add(key)
+            _log.error(
+                "no room for a replica: it is tried again",
+                topic=topic.name,
+                partition=index,
+                problem=str(error),
+            )
+        await self._clock.sleep(self._full_disk_seconds)
+
+    async def _copy(self, topic: Topic, index: int, role: Role, unclean_epoch: Epoch) -> None:
+        """A follower's logs are opened, and copied; what was copied before is so no more."""
         key = TopicIdPartition(topic.topic_id, index)
         async with self._changing[key]:
-            bundle = self._partitions.used_bundle(topic.name, index)
-            is_current = bundle is not None and bundle.role == role
-            if is_current and not self._copies(key, role):
+            if self._told_role(topic, index) == role and not self._copies(key, role):
                 await self._stop(topic, index)
                 if isinstance(role, Follower):
                     self._followed[key] = (topic, unclean_epoch)
                     await self._follow(topic, index, DATA, role, unclean_epoch)
-        await is_done
+
+    def _told_role(self, topic: Topic, index: int) -> Role | None:
+        bundle = self._partitions.used_bundle(topic.name, index)
+        is_its_own = bundle is not None and bundle.topic_id == topic.topic_id
+        return bundle.role if bundle is not None and is_its_own else None
 
     async def close(self) -> None:
         tasks = list(self._tasks)
@@ -173,18 +210,25 @@ class ReplicaManager:
             # Whoever has records of that epoch or a later one has taken part in it.
             is_unclean = unclean_epoch > log.log.last_epoch
             self._fetchers.follow(key, log, is_unclean=is_unclean)
+            self._without_room.discard(TopicIdPartition(topic.topic_id, index))
 
     def _note_ledger(self, replica: ReplicaLog) -> None:
         _ = self._start(self._follow_ledger(replica))
 
     async def _follow_ledger(self, replica: ReplicaLog) -> None:
         key = replica.key
-        async with self._changing[key]:
-            found = self._followed.get(key)
-            if found is None or not replica.is_following:
-                return
-            topic, unclean_epoch = found
-            await self._follow(topic, key.partition, LEDGER, replica.following.role, unclean_epoch)
+        while replica.is_following:
+            async with self._changing[key]:
+                found = self._followed.get(key)
+                if found is None or not replica.is_following:
+                    return
+                topic, epoch = found
+                try:
+                    await self._follow(topic, key.partition, LEDGER, replica.following.role, epoch)
+                    return
+                except DiskFull as error:
+                    full = error
+            await self._wait_for_room(topic, key.partition, full)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)  # rule-ok: `close` ends it

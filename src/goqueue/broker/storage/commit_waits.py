@@ -6,9 +6,12 @@ There is no timer a wait: its owner looks several times a second at what is over
 import asyncio
 import math
 from collections.abc import Callable
+from typing import Final
 
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset
+
+FIRST: Final = Offset(0)
 
 _Wait = tuple[Offset, asyncio.Future[None], float]  # until when, by the loop's time
 
@@ -33,13 +36,24 @@ class CommitWaits:
             elif not future.done():
                 future.set_result(None)
 
-    def refuse(self, error: Callable[[], GoQueueError]) -> None:
-        """All of them: what they wait for does not come about here."""
+    def refuse(self, error: Callable[[], GoQueueError], start: Offset = FIRST) -> None:
+        """Those who wait for an offset from `start` on: it does not come about here."""
         waiting, self._waits = self._waits, []
-        for _, future, _ in waiting:
-            if not future.done():
+        for wait in waiting:
+            wanted, future, _ = wait
+            if wanted < start:
+                self._waits.append(wait)
+            elif not future.done():
                 future.set_exception(error())
                 future.exception()  # there may be no waiter
+
+    def keep_until(self, latest: float, error: Callable[[], GoQueueError]) -> None:
+        """Let those with a time-out wait, not longer than that; refuse the others."""
+        waiting, self._waits = self._waits, []
+        kept = [(each[0], each[1], min(each[2], latest)) for each in waiting if each[2] < math.inf]
+        self._waits = [each for each in waiting if each[2] == math.inf]
+        self.refuse(error)
+        self._waits = kept
 
     def end_overdue(self, now: float, error: Callable[[Offset], GoQueueError]) -> bool:
         """Fail those whose time is over; whether there are others that have a time-out."""

@@ -10,7 +10,10 @@ Only its leader writes to a partition, and what is committed is a rule of its in
 decide.  The role is replaced whole, and ends with all that waits for it.
 
 A wait for a commit may have a time-out.  There is no timer for it: its owner looks several times a
-second at the partitions that said `on_wait`, and calls `end_overdue`.
+second at the partitions that said `on_wait`, and calls `end_overdue`.  Whoever has a time-out is
+also told when the role ends and the next leader commits the record: this node follows it, and its
+watermark says so.  A record that is cut off, since the next leader lacks it, is as one that was
+never written.
 """
 
 import asyncio
@@ -62,6 +65,7 @@ from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 
+KEPT_SECONDS: Final = 1.0  # what a former leader was asked for may be committed by the next one
 DECOMPRESSED_INLINE_BYTES: Final = 1024 * 1024  # more than this is decompressed on a thread
 
 T = TypeVar("T")
@@ -136,10 +140,20 @@ class Partition:
             self.role = role
             self.leader_epoch = role.epoch
             self._replicas = self._track_replicas(role)
-            self._waits.refuse(self._refusal)
+            self._end_waits(role)
             self.wake_readers()
         self._count_replicas()
         self._advance()
+
+    def _end_waits(self, role: Role) -> None:
+        """At the end of a role; see the head of the module."""
+        if not self._waits:
+            return
+        if isinstance(role, Follower):
+            latest = asyncio.get_running_loop().time() + KEPT_SECONDS
+            self._waits.keep_until(latest, self._refusal)
+        else:
+            self._waits.refuse(self._refusal)
 
     async def note_epoch(self, epoch: Epoch) -> None:
         """Return when it is durable where the epoch starts, which this node is about to lead.
@@ -317,7 +331,8 @@ class Partition:
         """Done when `offset` is durable and visible.
 
         Fails with `StorageFailed`; with `TimedOut` soon after the time is over; `LeadershipLost`
-        when another node leads.  After the last two it may still be committed.
+        when another node leads, and has not committed it soon: after these two it may still be
+        committed.  With `NotLeader` when it was cut off: it never will be.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
@@ -338,9 +353,11 @@ class Partition:
         self._is_watched = self._waits.end_overdue(now, self._overdue)
         return self._is_watched
 
-    def _overdue(self, offset: Offset) -> TimedOut:
+    def _overdue(self, offset: Offset) -> GoQueueError:
         replicas = self._replicas
-        if replicas is not None and not replicas.has_enough:
+        if replicas is None:
+            return self._refusal()
+        if not replicas.has_enough:
             return NotEnoughReplicasAfterAppend(
                 f"offset {offset} is written and may still be committed: {self._too_few(replicas)}"
             )
@@ -492,6 +509,7 @@ class Partition:
         if offset > log.high_watermark:
             log.high_watermark = offset
             log.producers.settle(offset)
+            self._waits.release(offset)
             self.wake_readers()
 
     async def truncate_to(self, offset: Offset, *, unclean: bool = False) -> None:
@@ -503,10 +521,12 @@ class Partition:
         """
         assert self._replicas is None, f"{self}: what a leader has is only added to"
         await self._rewrites.truncate_to(offset, unclean=unclean)
+        self._waits.refuse(self.not_leader, self.log.end_offset)  # no leader has them
 
     async def reset_to(self, start: Offset, *, unclean: bool = False) -> None:
         """Drop everything and begin at `start`, durably; raises what `truncate_to` does."""
         assert self._replicas is None, f"{self}: what a leader has is only added to"
+        self._waits.refuse(self._refusal)
         await self._rewrites.reset_to(start, unclean=unclean)
 
     # --- reading ----------------------------------------------------------------------------------

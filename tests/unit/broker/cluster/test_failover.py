@@ -98,6 +98,39 @@ async def publish_at(nodes: ClusterWorld, host: str, value: str) -> list[Outcome
     return await messages[host].publish("orders", [OutgoingMessage(value.encode())])
 
 
+@pytest.mark.parametrize("number", range(2))
+def test_no_publisher_notices_that_the_leader_changes(number: int):
+    """Each message is there once, and nobody hears of an error."""
+    with three_nodes(number) as nodes:
+        create(nodes)
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3} and leads(nodes))
+        nodes.world.run_until(lambda: all("orders" in each for each in nodes.topics_seen.values()))
+        messages = {host: Messages(broker) for host, broker in nodes.brokers.items()}
+        found: dict[str, Outcome] = {}
+
+        async def publish_on(host: str) -> None:
+            for each in range(150):
+                value = f"{host}{each}"
+                (found[value],) = await messages[host].publish(
+                    "orders", [OutgoingMessage(value.encode())]
+                )
+
+        async def change_leaders() -> None:
+            for node in (2, 1, 3, 2):
+                for change in ("drain", "undrain"):
+                    await asyncio.sleep(0.05)
+                    await nodes.controller.change_node(NodeId(node), change)
+
+        async def all_at_once() -> None:
+            await asyncio.gather(*map(publish_on, "abc"), change_leaders())
+
+        nodes.world.run(all_at_once())
+        assert not [each for each in found.values() if not isinstance(each, Published)]
+        nodes.world.run_until(lambda: leads(nodes))
+        assert sorted(values(nodes)) == sorted(found)
+        assert state(nodes).leader_epoch >= 3
+
+
 def leads(nodes: ClusterWorld) -> bool:
     if HOSTS.get(state(nodes).leader) not in nodes.brokers:
         return False

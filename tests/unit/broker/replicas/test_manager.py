@@ -25,7 +25,7 @@ from goqueue.runtime import Environment
 from goqueue.server.cluster.listener import ClusterListener
 from goqueue.server.cluster.replica_fetch import replica_fetch_handler
 from goqueue.server.kafka.replica_sessions import ReplicaSessions
-from goqueue.testing.sim import World
+from goqueue.testing.sim import SimDisk, World
 from goqueue.wire.apis import ApiKey
 from tests.unit.broker.cluster.cluster_hosts import PORT, NoMetrics
 from tests.unit.broker.replicas.replicas import content, write
@@ -203,6 +203,58 @@ def test_of_several_roles_at_once_the_last_stands():
         await asyncio.gather(*changes)
         await one.manager.change_role(TOPIC, 0, leads(ONE, 4))
         await the(one.log()).committed(write(the(one.log()), "a"))
+
+    tell(story)
+
+
+@pytest.mark.parametrize("leader", [ONE, TWO])
+def test_a_role_is_taken_once_the_disk_has_room_for_its_files(leader):
+    """Nobody tells the role again."""
+
+    async def story(one: NodeUnderTest, two: NodeUnderTest) -> None:
+        disk = two.environment.disk
+        assert isinstance(disk, SimDisk)
+        disk.fill_up(0)
+        taking = asyncio.ensure_future(tell_roles(one, two, leader, 1))
+        await asyncio.sleep(5)
+        assert two.log() is None
+        disk.make_room()
+        async with asyncio.timeout(10):
+            await taking
+        log = the((one if leader == ONE else two).log())
+        await log.committed(write(log, "a"))
+
+    tell(story)
+
+
+def test_a_role_for_which_there_was_no_room_is_not_taken_after_another_one():
+    async def story(one: NodeUnderTest, two: NodeUnderTest) -> None:
+        disk = two.environment.disk
+        assert isinstance(disk, SimDisk)
+        disk.fill_up(0)
+        _ = two.manager.change_role(TOPIC, 0, leads(TWO, 1))
+        await asyncio.sleep(1.5)
+        disk.make_room()
+        await tell_roles(one, two, ONE, 2)
+        await asyncio.sleep(5)
+        await the(one.log()).committed(write(the(one.log()), "a"))
+
+    tell(story)
+
+
+def test_a_ledger_is_copied_once_the_disk_has_room_for_it():
+    async def story(one: NodeUnderTest, two: NodeUnderTest) -> None:
+        await tell_roles(one, two, ONE, 1)
+        disk = two.environment.disk
+        assert isinstance(disk, SimDisk)
+        disk.fill_up(0)
+        await one.partitions.ledger(TOPIC, 0)
+        await asyncio.sleep(5)
+        assert two.log(kind=LEDGER) is None
+        disk.make_room()
+        ledger = the(one.log(kind=LEDGER))
+        async with asyncio.timeout(10):
+            await ledger.committed(write(ledger, "leased"))
 
     tell(story)
 

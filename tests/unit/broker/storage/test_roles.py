@@ -74,6 +74,47 @@ def test_whoever_waits_for_a_commit_hears_that_the_leader_is_another(role: Role)
     told(story)
 
 
+def test_a_wait_with_a_time_out_ends_well_when_the_next_leader_commits_the_record():
+    async def story(disk: SimDisk) -> None:
+        partition = LonePartition(disk)
+        partition.take_role(leader(OTHER, THIRD, epoch=1))
+        waiting = partition.committed(append(partition, "one").last_offset, 30.0)
+        partition.take_role(Follower(OTHER, Epoch(2)))
+        await partition.flush()
+        assert not waiting.done()
+        partition.follow_watermark(Offset(1))
+        await waiting
+
+    told(story)
+
+
+def test_a_wait_with_a_time_out_fails_when_the_record_is_cut_off():
+    async def story(disk: SimDisk) -> None:
+        partition = LonePartition(disk)
+        partition.take_role(leader(OTHER, THIRD, epoch=1))
+        waiting = partition.committed(append(partition, "one").last_offset, 30.0)
+        partition.take_role(Follower(OTHER, Epoch(2)))
+        await partition.truncate_to(Offset(0))
+        with pytest.raises(NotLeader) as refusal:
+            await waiting
+        assert not isinstance(refusal.value, LeadershipLost), "it will never be committed"
+
+    told(story)
+
+
+def test_a_former_leader_does_not_keep_a_wait_for_long():
+    async def story(disk: SimDisk) -> None:
+        partition = LonePartition(disk)
+        partition.take_role(leader(OTHER, THIRD, epoch=1))
+        waiting = partition.committed(append(partition, "one").last_offset, 30.0)
+        partition.take_role(Follower(OTHER, Epoch(2)))
+        partition.end_overdue(asyncio.get_running_loop().time() + 2.0)
+        with pytest.raises(LeadershipLost, match="node 2 leads"):
+            await waiting
+
+    told(story)
+
+
 def test_the_sync_of_a_former_leader_commits_nothing():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
