@@ -47,6 +47,10 @@ from goqueue.broker.queues.service import Queues
 from goqueue.broker.schemas.checks import SchemaChecks
 from goqueue.broker.schemas.directory import SchemaDirectory
 from goqueue.broker.schemas.service import Schemas
+from goqueue.broker.security.keys import ApiKeys
+from goqueue.broker.security.logins import Logins
+from goqueue.broker.security.permissions import Permissions
+from goqueue.broker.security.users import Users
 from goqueue.broker.startup import Startup
 from goqueue.broker.storage.backups import Backups
 from goqueue.broker.storage.batch_validation import prepare
@@ -97,6 +101,7 @@ class Broker:
         orphans = OrphanedTransactions(clock, transaction_log)
         self._make_storage(orphans)
         self._make_admin(coordinator_topics)
+        self._make_security()
         self._make_cluster()
         self._make_families(coordinator_topics, transaction_log, orphans)
 
@@ -155,6 +160,7 @@ class Broker:
         self.change_partition = cluster_admin.change_partition
         self.change_group_config = cluster_admin.change_group_config
         self.change_broker_config = cluster_admin.change_broker_config
+        self.change_security = cluster_admin.change_security
         self.raise_features = cluster_admin.raise_features
 
         producer_ids = ProducerIds(self)
@@ -163,6 +169,15 @@ class Broker:
 
         self._startup = Startup(self, changes, self._internal, self._coordinators, self._start)
         self.announce = self._startup.announce
+
+    def _make_security(self) -> None:
+        """Who may ask for what."""
+        disk, clock, random = self.environment.disk, self._clock, self.environment.random
+        auth = self.config.auth
+        self.permissions = Permissions(auth, lambda: self.metadata)
+        self.logins = Logins(auth, clock, disk, random, lambda: self.metadata)
+        self.users = Users(self, disk, random)
+        self.api_keys = ApiKeys(self, clock, disk, random)
 
     def _make_cluster(self) -> None:
         """What asks the other nodes."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.model.errors import InvalidSetting
+from goqueue.model.principal_rules import parse_principal_rule
 from goqueue.model.quorum import parse_quorum
 from goqueue.model.settings import topic_settings
 
@@ -212,6 +213,50 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Private key (PEM) of `etcd_certificate_file`, unless that file has both."""
 
 
+class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    cert_file: str = ""
+    """Certificate (PEM, with the chain behind it) that the Kafka and HTTP listeners show. Empty:
+    they speak no TLS. A file that changes is read again, without a restart."""
+    key_file: str = ""
+    """Private key (PEM, without a password) of `cert_file`, unless that file has both."""
+    ca_file: str = ""
+    """Certificates (PEM) of the authorities that vouch for clients."""
+    client_auth: str = "none"
+    """Whether clients show a certificate: `none`, `requested` or `required`. With one, and with
+    `auth.enabled`, they need no password: its subject is who they are."""
+    principal_rules: list[str] = []
+    """How the subject of a client's certificate becomes a user's name; the first rule that fits
+    counts. As Kafka's `ssl.principal.mapping.rules`: `RULE:^CN=([^,]+),.*$/$1/L`, or `DEFAULT` for
+    the whole subject. Empty: the common name."""
+    min_version: str = "1.2"
+    """The oldest version of TLS that clients may use: `1.2` or `1.3`."""
+
+
+class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    enabled: bool = False
+    """Clients of the Kafka and HTTP listeners must say who they are, and may do what they are
+    allowed to. `goqueue server --init-admin NAME` makes the first user."""
+    mechanisms: list[str] = []
+    """How Kafka's clients may log in (`sasl.mechanism`): SCRAM-SHA-512, SCRAM-SHA-256, PLAIN.
+    Empty: all of them. PLAIN sends the password itself, so it is offered with TLS or on loopback
+    only."""
+    init_admin: str = ""
+    """A user that is made at the start if there is none at all, with the role admin."""
+    init_admin_password_file: str = ""
+    """File with its password. Empty: one is made up, and printed once."""
+    acls: bool = True
+    """Whether roles and access control lists decide what a user may do. Without it everybody who is
+    known may do everything."""
+    super_users: list[str] = []
+    """Users that may do everything, by name: for those whom certificates or tokens name."""
+    allow_health: bool = True
+    """Answer `/health`, `/healthz`, `/livez` and `/readyz` to everybody."""
+    login_ms: int = 10_000
+    """A connection must have logged in within this time."""
+    failed_login_delay_ms: int = 300
+    """How long the answer to a wrong password waits."""
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_id: int = 1
     """This node's number, unique in a cluster."""
@@ -239,6 +284,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     storage: StorageConfig = StorageConfig()
     groups: GroupsConfig = GroupsConfig()
     cluster: ClusterConfig = ClusterConfig()
+    tls: TlsConfig = TlsConfig()
+    auth: AuthConfig = AuthConfig()
 
 
 # Settings that a reload (SIGHUP) may change; all others need a restart.  Limits of connections
@@ -299,6 +346,7 @@ def reload(before: Config, after: Config) -> Config:
 
 
 COORDINATORS_MAX: Final = 256
+SASL_MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOOPBACK = ("localhost", "::1")
 
@@ -324,12 +372,15 @@ def problems_of(config: Config) -> list[str]:
         except InvalidSetting as error:
             found.append(f"{name}: {error}")
             continue
-        if is_listened_on and not is_loopback(address.host) and not config.insecure:
+        is_open = is_listened_on and not is_loopback(address.host)
+        if is_open and not config.insecure and (lacking := _lacking(config)):
             found.append(
-                f"{name}: {address.host} can be reached from other machines and there is no"
-                " authentication; listen on 127.0.0.1, or say --insecure"
+                f"{name}: {address.host} can be reached from other machines, and there is no"
+                f" {lacking}; listen on 127.0.0.1, or say --insecure"
             )
     found.extend(_http_problems(config.http))
+    found.extend(_tls_problems(config.tls))
+    found.extend(_auth_problems(config.auth))
     try:
         topic_settings(config.topics.settings)
     except InvalidSetting as error:
@@ -355,6 +406,41 @@ def problems_of(config: Config) -> list[str]:
     if config.log_format not in ("auto", "console", "json"):
         found.append("log_format: must be auto, console or json")
     return found
+
+
+def _lacking(config: Config) -> str:
+    """What a listener needs that strangers can reach."""
+    lacking = [] if config.auth.enabled else ["authentication (auth.enabled)"]
+    if not config.tls.cert_file:
+        lacking.append("encryption (tls.cert_file)")
+    return " and no ".join(lacking)
+
+
+def _tls_problems(tls: TlsConfig) -> Iterator[str]:
+    if tls.client_auth not in ("none", "requested", "required"):
+        yield "tls.client_auth: must be none, requested or required"
+    elif tls.client_auth != "none" and not tls.ca_file:
+        yield "tls.ca_file: name the authorities that vouch for clients (or tls.client_auth=none)"
+    if tls.min_version not in ("1.2", "1.3"):
+        yield "tls.min_version: must be 1.2 or 1.3"
+    for name in ("key_file", "ca_file"):
+        if getattr(tls, name) and not tls.cert_file:
+            yield f"tls.{name}: it needs tls.cert_file, too"
+    for rule in tls.principal_rules:
+        try:
+            parse_principal_rule(rule)
+        except InvalidSetting as error:
+            yield f"tls.principal_rules: {error}"
+
+
+def _auth_problems(auth: AuthConfig) -> Iterator[str]:
+    for mechanism in auth.mechanisms:
+        if mechanism not in SASL_MECHANISMS:
+            yield f"auth.mechanisms: {mechanism!r} is not one of {', '.join(SASL_MECHANISMS)}"
+    if auth.login_ms <= 0:
+        yield "auth.login_ms: must be above 0"
+    if auth.failed_login_delay_ms < 0:
+        yield "auth.failed_login_delay_ms: must not be negative"
 
 
 _ORIGIN: Final = re.compile(r"https?://[^/\s*?#@]+")

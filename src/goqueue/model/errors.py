@@ -69,6 +69,14 @@ class TopicExists(GoQueueError):
     code = "topic_exists"
 
 
+class UserNotFound(GoQueueError):
+    code = "user_not_found"
+
+
+class ApiKeyNotFound(GoQueueError):
+    code = "api_key_not_found"
+
+
 class PolicyViolation(GoQueueError):
     """Well-formed, but this broker's limits or switches say no."""
 
@@ -134,6 +142,18 @@ class TransactionCoordinatorFenced(GoQueueError):
 
 class Unauthorized(GoQueueError):
     code = "unauthorized"
+
+
+class AuthenticationFailed(GoQueueError):
+    """Nobody is known by what was shown."""
+
+    code = "authentication_failed"
+
+
+class AccessDenied(GoQueueError):
+    """It is known who asks, and that is not allowed."""
+
+    code = "access_denied"
 
 
 # --- the world's failure ----------------------------------------------------------------------

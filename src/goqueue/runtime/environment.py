@@ -8,6 +8,7 @@ are apart, so that the simulator can lose what was never synced.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -132,11 +133,19 @@ class Listener(Protocol):
 
 class Network(Protocol):
     async def listen(
-        self, host: str, port: int, connection: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        connection: Callable[[], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None = None,
     ) -> Listener: ...
 
     async def connect(
-        self, host: str, port: int, connection: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        connection: Callable[[], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None = None,
     ) -> None: ...
 
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Final
 
 BACKLOG: Final = 1024
+HANDSHAKE_SECONDS: Final = 10.0
 
 
 class RealListener:
@@ -20,7 +22,11 @@ class RealListener:
 
 class RealNetwork:
     async def listen(
-        self, host: str, port: int, connection: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        connection: Callable[[], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None = None,
     ) -> RealListener:
         server = await asyncio.get_running_loop().create_server(
             connection,
@@ -29,13 +35,25 @@ class RealNetwork:
             family=_family(host),
             backlog=BACKLOG,
             reuse_address=True,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
         )
         return RealListener(server)
 
     async def connect(
-        self, host: str, port: int, connection: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        connection: Callable[[], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        await asyncio.get_running_loop().create_connection(connection, host, port)
+        await asyncio.get_running_loop().create_connection(
+            connection,
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
+        )
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -24,10 +24,12 @@ from goqueue.runtime.tasks import owned_tasks
 from goqueue.server.checks import add_checks
 from goqueue.server.cluster.listener import ClusterListener
 from goqueue.server.cluster.node import cluster_listener
+from goqueue.server.first_admin import make_first_admin
 from goqueue.server.http.asgi.listener import HttpListener
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
+from goqueue.server.tls import ServerTls
 
 _log = structlog.get_logger("goqueue.server")
 
@@ -56,10 +58,12 @@ class Node:
         self._server_log = server_log
         self.kafka: Address = kafka.address
         self.http: Address = http.address
+        self.first_password: str | None = None  # of the first user, to be shown once
         self.cluster: Address | None = None if cluster is None else cluster.address
 
     def ready_line(self) -> str:
-        line = f"GoQueue is ready: kafka={self.kafka} http=http://{self.http}"
+        scheme = "https" if self.broker.config.tls.cert_file else "http"
+        line = f"GoQueue is ready: kafka={self.kafka} http={scheme}://{self.http}"
         return line if self.cluster is None else f"{line} cluster={self.cluster}"
 
     @property
@@ -125,6 +129,11 @@ async def running_node(
             _tell_opened(broker, started)
             kafka = KafkaListener(broker, config.kafka, metrics, server_log)
             http = HttpListener(broker, config.http, metrics, server_log=server_log)
+            tls: asyncio.Task[None] | None = None
+            if config.tls.cert_file:
+                found = await asyncio.to_thread(ServerTls, config.tls, environment.clock)
+                kafka.tls = http.tls = found.context
+                tls = tasks.create_task(found.run())
             cluster = cluster_listener(broker, metrics, server_log)
             listeners = [each for each in (cluster, kafka, http) if each is not None]
             try:
@@ -133,13 +142,17 @@ async def running_node(
                     await listener.start(tasks)
                 kafka.http_address = http.address
                 await broker.announce(_addresses(config, kafka, http, cluster), platform.node())
+                password = await make_first_admin(broker, config.auth)
                 http.ready = True
                 node = Node(broker, kafka, http, cluster, server_log)
+                node.first_password = password
                 _log.info("ready", kafka=str(node.kafka), http=str(node.http), **_since(started))
                 yield node
             finally:
                 stopping = time.monotonic()
                 http.ready = False
+                if tls is not None:
+                    tls.cancel()
                 seconds = broker.config.shutdown_seconds
                 await asyncio.gather(*(listener.stop(seconds) for listener in listeners))
     finally:

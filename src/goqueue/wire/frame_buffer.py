@@ -49,7 +49,7 @@ class FrameBuffer:
 
         The texts are for whoever sends what is no frame.
         """
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max  # of the frames that come next
         self._port = port
         self._limited_by = limited_by
         self._shared = bytearray(SHARED_BYTES) if shared is None else shared
@@ -101,7 +101,7 @@ class FrameBuffer:
         self._begun = b""
         while filled - at >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._shared, at)
-            if not 0 < size <= self._frame_bytes_max:
+            if not 0 < size <= self.frame_bytes_max:
                 self.problem = self._problem(size, bytes(self._shared[at : at + _LENGTH.size]))
                 return frames
             self._is_new = False
@@ -127,7 +127,7 @@ class FrameBuffer:
                 " (clients set security.protocol=PLAINTEXT)"
             )
         return MalformedRequest(
-            f"a request of {size} bytes; allowed are 1 to {self._frame_bytes_max}"
+            f"a request of {size} bytes; allowed are 1 to {self.frame_bytes_max}"
             f" ({self._limited_by})"
         )
 

@@ -289,6 +289,8 @@ class HttpCall(NodeRequest[HttpPart], frozen=True):
     scheme: str
     prefix: str  # that a proxy puts before the paths
     host: tuple[str, int] | None  # where the client connected to
+    user: str = ""  # who asks, when that is known
+    roles: tuple[str, ...] = ()  # that came with it
 
 
 class HttpMore(NodeRequest[HttpPart], frozen=True):

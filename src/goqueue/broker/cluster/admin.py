@@ -15,7 +15,7 @@ from goqueue.broker.metadata.controller import Controller
 from goqueue.cluster import Metadata, MetadataRecord, controller
 from goqueue.cluster.controller import ElectionType, IsrChange
 from goqueue.cluster.errors import NodeInUse
-from goqueue.cluster.metadata import PartitionState
+from goqueue.cluster.metadata import PartitionState, SecurityRecord
 from goqueue.model.ids import GroupId, NodeEpoch, NodeId, TopicId
 from goqueue.model.machine import Decision
 from goqueue.runtime import Clock
@@ -143,6 +143,16 @@ class ClusterAdmin:
             return
         await self._controller.change(
             lambda metadata: controller.change_broker_config(metadata, node, changes)
+        )
+
+    async def change_security(self, changes: Sequence[SecurityRecord]) -> None:
+        """Users, roles and ACLs: all of the changes, or none.  They show when this returns."""
+        elsewhere = self._broker.cluster.elsewhere
+        if elsewhere is not None:
+            await elsewhere.change_security(changes)
+            return
+        await self._controller.change(
+            lambda metadata: controller.change_security(metadata, changes)
         )
 
     async def raise_features(

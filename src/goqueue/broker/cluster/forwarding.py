@@ -16,7 +16,7 @@ from goqueue.broker.metadata.controller import Controller
 from goqueue.cluster import Metadata, Topic
 from goqueue.cluster.consensus import Index
 from goqueue.cluster.controller import ElectionType, IsrChange
-from goqueue.cluster.metadata import PartitionState
+from goqueue.cluster.metadata import PartitionState, SecurityRecord
 from goqueue.model.errors import Fenced, InvalidRequest, QuorumUnavailable, TimedOut
 from goqueue.model.ids import GroupId, NodeEpoch, NodeId, TopicId
 from goqueue.wire.node_messages import Forward, Forwarded
@@ -75,6 +75,10 @@ class ChangeBrokerConfig(Verb, frozen=True, tag="change_broker_config"):
     changes: dict[str, str | None]
 
 
+class ChangeSecurity(Verb, frozen=True, tag="change_security"):
+    changes: list[SecurityRecord]
+
+
 class RaiseFeatures(Verb, frozen=True, tag="raise_features"):
     levels: dict[str, int]
 
@@ -127,6 +131,7 @@ AnyVerb = (
     | ReserveProducerIds
     | ChangeGroupConfig
     | ChangeBrokerConfig
+    | ChangeSecurity
     | RaiseFeatures
     | AlterPartition
     | NoteDataRemoved
@@ -207,6 +212,9 @@ class Forwarding:
 
     async def change_broker_config(self, node: str, changes: Mapping[str, str | None]) -> None:
         await self._send(ChangeBrokerConfig(node, dict(changes)), type(None))
+
+    async def change_security(self, changes: Sequence[SecurityRecord]) -> None:
+        await self._send(ChangeSecurity(list(changes)), type(None))
 
     async def raise_features(self, levels: Mapping[str, int]) -> None:
         await self._send(RaiseFeatures(dict(levels)), type(None))
@@ -320,6 +328,8 @@ class Decider(Protocol):
 
     async def change_broker_config(self, node: str, changes: Mapping[str, str | None]) -> None: ...
 
+    async def change_security(self, changes: Sequence[SecurityRecord]) -> None: ...
+
     async def raise_features(self, levels: Mapping[str, int]) -> None: ...
 
     async def alter_partition(
@@ -382,6 +392,8 @@ async def _carry_out(broker: Decider, node_id: NodeId, verb: AnyVerb) -> Any:
             return await broker.change_group_config(verb.group_id, verb.changes, verb.if_set)
         case ChangeBrokerConfig():
             return await broker.change_broker_config(verb.node, verb.changes)
+        case ChangeSecurity():
+            return await broker.change_security(verb.changes)
         case RaiseFeatures():
             return await broker.raise_features(verb.levels)
         case AlterPartition():

@@ -29,6 +29,10 @@ SETTINGS_OF_FLAGS: Final = {
     "http": "http.listen",
     "advertised": "kafka.advertised",
     "insecure": "insecure",
+    "auth": "auth.enabled",
+    "init_admin": "auth.init_admin",
+    "tls_cert": "tls.cert_file",
+    "tls_key": "tls.key_file",
     "replication": "topics.replication",
     "node_id": "node_id",
     "cluster_listen": "cluster.listen",
@@ -70,6 +74,23 @@ class ServerFlags(msgspec.Struct, frozen=True):
     insecure: Annotated[
         bool | None,
         option("Allow listeners that other machines can reach, without authentication."),
+    ] = None
+    auth: Annotated[
+        bool | None, option("Clients must log in, and may do what they are allowed to.")
+    ] = None
+    init_admin: Annotated[
+        str | None,
+        option(
+            "Make the first user, an administrator, and print its password once.", metavar="NAME"
+        ),
+    ] = None
+    tls_cert: Annotated[
+        str | None,
+        option("Speak TLS: the file with the certificate and its chain (PEM).", metavar="FILE"),
+    ] = None
+    tls_key: Annotated[
+        str | None,
+        option("File with its private key, unless --tls-cert has it, too.", metavar="FILE"),
     ] = None
     replication: Annotated[
         int | None,
@@ -250,6 +271,9 @@ async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
             async with running_node(config, server_log=server_log) as node, owned_tasks() as tasks:
                 signals.node = node
                 print(node.ready_line(), flush=True)
+                if node.first_password is not None:
+                    name, password = config.auth.init_admin, node.first_password
+                    print(f"user {name}, password {password} (shown this once)", flush=True)
                 manager.ready()
                 watchdog = tasks.create_task(manager.run_watchdog())
                 await signals.wait_stop(node)

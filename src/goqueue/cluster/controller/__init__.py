@@ -41,6 +41,7 @@ from goqueue.cluster.controller.registration import (
     check_not_removed,
     register_node,
 )
+from goqueue.cluster.controller.security import change_security, check_user_name
 from goqueue.cluster.controller.topics import (
     add_partitions,
     change_settings,
@@ -60,8 +61,10 @@ __all__ = [
     "cancel_reassignment",
     "change_broker_config",
     "change_group_config",
+    "change_security",
     "change_settings",
     "check_not_removed",
+    "check_user_name",
     "create_topic",
     "default_replication_factor",
     "delete_topic",

@@ -11,6 +11,10 @@ from goqueue.cluster.metadata.partitions import (
 from goqueue.cluster.metadata.records import (
     NO_LEADER,
     NO_NODE,
+    AclsAdded,
+    AclsRemoved,
+    ApiKeyRemoved,
+    ApiKeySet,
     ClusterNamed,
     ConfigChanged,
     ControllerElected,
@@ -28,16 +32,25 @@ from goqueue.cluster.metadata.records import (
     Placements,
     ProducerIdsReserved,
     ReplicaGone,
+    RolesSet,
+    ScramRemoved,
+    ScramSet,
+    SecurityRecord,
     SettingsChanged,
     TopicCreated,
     TopicDeleted,
     TopicsPlaced,
 )
+from goqueue.cluster.metadata.security import SecurityTable
 from goqueue.cluster.metadata.topics import Topic, merge_settings
 
 __all__ = [
     "NO_LEADER",
     "NO_NODE",
+    "AclsAdded",
+    "AclsRemoved",
+    "ApiKeyRemoved",
+    "ApiKeySet",
     "ClusterNamed",
     "ConfigChanged",
     "ControllerElected",
@@ -59,6 +72,11 @@ __all__ = [
     "Placements",
     "ProducerIdsReserved",
     "ReplicaGone",
+    "RolesSet",
+    "ScramRemoved",
+    "ScramSet",
+    "SecurityRecord",
+    "SecurityTable",
     "SettingsChanged",
     "Topic",
     "TopicCreated",

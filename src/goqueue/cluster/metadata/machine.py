@@ -36,12 +36,14 @@ from goqueue.cluster.metadata.records import (
     Placements,
     ProducerIdsReserved,
     ReplicaGone,
+    SecurityRecord,
     SettingsChanged,
     TopicCreated,
     TopicDataRemoved,
     TopicDeleted,
     TopicsPlaced,
 )
+from goqueue.cluster.metadata.security import SecurityTable
 from goqueue.cluster.metadata.topics import Topic, TopicTable
 from goqueue.cluster.replication import Role
 from goqueue.model.errors import TopicIdNotFound, TopicNotFound
@@ -69,6 +71,7 @@ class Metadata:
         self._broker_configs: dict[str, Configs] = {}  # by node, of those that have any
         self._group_configs: dict[GroupId, Configs] = {}  # of whom anything is set
         self._group_configs_taken_over = False
+        self._security = SecurityTable()
 
     def copy(self) -> "Metadata":
         """One that goes its own way from here."""
@@ -83,6 +86,7 @@ class Metadata:
         copy._broker_configs.update(self._broker_configs)
         copy._group_configs.update(self._group_configs)
         copy._group_configs_taken_over = self._group_configs_taken_over
+        copy._security = self._security.copy()
         return copy
 
     # --- reading ----------------------------------------------------------------------------------
@@ -126,6 +130,11 @@ class Metadata:
     @property
     def group_configs_taken_over(self) -> bool:
         return self._group_configs_taken_over
+
+    @property
+    def security(self) -> SecurityTable:
+        """Users, roles and access control lists."""
+        return self._security
 
     def find(self, name: str) -> Topic | None:
         return self._topics.by_name.get(TopicName(name))
@@ -240,6 +249,8 @@ class Metadata:
                 self._group_configs_taken_over = True
                 for group_id, each in configs.items():
                     _set(self._group_configs, group_id, each)
+            case _:
+                self._security.apply(record)
 
     def _apply_to_topic(
         self, record: TopicCreated | PartitionsAdded | TopicsPlaced | SettingsChanged
@@ -308,8 +319,10 @@ class Metadata:
         if self._controller.term:
             head.append(self._controller)
         head += [FeatureLevel(name, level) for name, level in self._features.items()]
+        configs: list[ConfigChanged | SecurityRecord]
         configs = [ConfigChanged("broker", *each) for each in self._broker_configs.items()]
         configs += [ConfigChanged("group", *each) for each in self._group_configs.items()]
+        configs += self._security.snapshot()
         of = self._partitions.of
         topics = [(topic, list(of(topic.topic_id))) for topic in self._topics.by_name.values()]
         return _snapshot(head, topics, list(self._topics.deleted.items()), configs)
@@ -331,7 +344,7 @@ def _snapshot(
     head: list[MetadataRecord],
     topics: list[tuple[Topic, list[PartitionState]]],
     deleted: list[tuple[TopicId, Nodes]],
-    configs: list[ConfigChanged],
+    configs: list[ConfigChanged | SecurityRecord],
 ) -> Generator[MetadataRecord, None, None]:
     yield from head
     for topic, states in topics:

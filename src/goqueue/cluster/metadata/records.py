@@ -20,6 +20,7 @@ from goqueue.model.ids import (
     TopicId,
     TopicName,
 )
+from goqueue.security import Acl, ApiKey, ScramCredential
 
 NO_LEADER: Final = NodeId(-1)
 NO_NODE: Final = NodeId(-1)
@@ -188,6 +189,46 @@ class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer-ids"):
     next_producer_id: int
 
 
+# --- users and permissions ------------------------------------------------------------------------
+
+
+class ScramSet(msgspec.Struct, frozen=True, tag="scram"):
+    """The user has this password, for one mechanism."""
+
+    user: str
+    credential: ScramCredential
+
+
+class ScramRemoved(msgspec.Struct, frozen=True, tag="scram-removed"):
+    user: str
+    mechanism: str
+
+
+class RolesSet(msgspec.Struct, frozen=True, tag="roles"):
+    user: str
+    roles: tuple[str, ...]  # none: it has no role any more
+
+
+class AclsAdded(msgspec.Struct, frozen=True, tag="acls"):
+    acls: tuple[Acl, ...]
+
+
+class AclsRemoved(msgspec.Struct, frozen=True, tag="acls-removed"):
+    acls: tuple[Acl, ...]
+
+
+class ApiKeySet(msgspec.Struct, frozen=True, tag="api-key"):
+    key: ApiKey
+
+
+class ApiKeyRemoved(msgspec.Struct, frozen=True, tag="api-key-removed"):
+    key_id: str
+
+
+SecurityRecord = (
+    ScramSet | ScramRemoved | RolesSet | AclsAdded | AclsRemoved | ApiKeySet | ApiKeyRemoved
+)
+
 MetadataRecord = (
     ClusterNamed
     | TopicCreated
@@ -205,6 +246,7 @@ MetadataRecord = (
     | ConfigChanged
     | GroupConfigsTakenOver
     | ProducerIdsReserved
+    | SecurityRecord
 )
 
 _encoder = msgspec.json.Encoder()

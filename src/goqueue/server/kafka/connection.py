@@ -18,6 +18,7 @@ import structlog
 from goqueue.model.batch import Buffer
 from goqueue.model.config import KafkaConfig
 from goqueue.model.errors import GoQueueError
+from goqueue.security import Principal
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.server_log import ServerLog
 from goqueue.wire.apis import ApiKey
@@ -28,6 +29,7 @@ from goqueue.wire.frames import RequestHeader, parse_header
 # Requests whose answer may take as long as the client cares to wait.
 PATIENT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_FETCH})
 
+LOGIN_BYTES_MAX: Final = 65_536  # of a request of somebody who has not logged in
 UNCOUNTED_BYTES: Final = 4096  # of requests, which a connection may hold without being counted
 
 _HTTP_ANSWER: Final = (
@@ -51,8 +53,11 @@ class ConnectionOwner(Protocol):
     def server_log(self) -> ServerLog: ...
     @property
     def port(self) -> str: ...
+    @property
+    def login_seconds(self) -> float: ...
 
     def limited_by(self, limit: str, /) -> str: ...
+    def identify(self, transport: asyncio.BaseTransport, /) -> Principal | None: ...
     def admit(self, connection: "KafkaConnection", /) -> bool: ...
     def forget(self, connection: "KafkaConnection", /) -> None: ...
     def start_task(self, work: Coroutine[Any, Any, None], /) -> asyncio.Task[None]: ...
@@ -96,6 +101,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.local_host = ""
         self.last_active = 0.0  # loop time of the last byte either way
         self.closing = False
+        self.principal: Principal | None = None  # None: it has to log in first
+        self._login_until = 0.0  # loop time
+        self._is_encrypted = False  # TLS has no half-closed connections
 
     # --- the transport's side ---------------------------------------------------------------------
 
@@ -107,10 +115,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if handle is not None:
             handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.last_active = asyncio.get_running_loop().time()
+        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
+        self.principal = self._listener.identify(transport)
+        if self.principal is None:
+            self._frames.frame_bytes_max = LOGIN_BYTES_MAX
+            self._login_until = self.last_active + self._listener.login_seconds
         if self._listener.admit(self):
             self._task = self._listener.start_task(self._serve())
         else:
             self.close()
+
+    def log_in(self, principal: Principal) -> None:
+        """It is known who this is: requests may be as large as they may."""
+        self.principal = principal
+        self._frames.frame_bytes_max = self._config.request_bytes_max
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.space()
@@ -137,7 +155,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         What only waits for an answer is left: hardly anybody says its last word and then listens.
         """
         self._ended = True
-        return self.is_busy and self._api_key not in PATIENT
+        return not self._is_encrypted and self.is_busy and self._api_key not in PATIENT
 
     def pause_writing(self) -> None:
         self._may_write = False
@@ -292,6 +310,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return f"a request did not arrive whole in time ({limited_by('request_ms')})"
         if not self._may_write and now - self._last_read_by_peer(now) > request_s:
             return f"the client does not read its replies ({limited_by('request_ms')})"
+        if self.principal is None and now > self._login_until:
+            return "it has not logged in in time (setting auth.login_ms)"
         if not self.is_busy and now - self.last_active > idle_s:
             return f"idle ({limited_by('idle_ms')})"
         return None

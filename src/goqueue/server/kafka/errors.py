@@ -47,6 +47,10 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     txn_errors.VersionDiffers: ErrorCode.invalid_request,
     txn_errors.VersionGoesBack: ErrorCode.invalid_request,
     errors.Unauthorized: ErrorCode.cluster_authorization_failed,
+    errors.AuthenticationFailed: ErrorCode.sasl_authentication_failed,
+    errors.AccessDenied: ErrorCode.cluster_authorization_failed,
+    errors.UserNotFound: ErrorCode.resource_not_found,
+    errors.ApiKeyNotFound: ErrorCode.resource_not_found,
     # Retriable for producers, so that they go on by themselves once there is room.
     errors.DiskFull: ErrorCode.kafka_storage_error,
     errors.OutOfHandles: ErrorCode.kafka_storage_error,

@@ -4,6 +4,7 @@ Subclasses handle the frames: the Kafka listener, and the listener for the other
 """
 
 import asyncio
+import ssl
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
@@ -11,6 +12,7 @@ import structlog
 
 from goqueue.model.config import Address, KafkaConfig, parse_address
 from goqueue.runtime import Environment, Listener
+from goqueue.security import ANONYMOUS, Principal
 from goqueue.server.kafka.connection import KafkaConnection
 from goqueue.server.kafka.limits import HeldBytes, LogLimit
 from goqueue.server.kafka.reply import ReplySlot
@@ -28,6 +30,7 @@ class ConnectionMetrics(Protocol):
 
 class FrameListener:
     name = "kafka"  # in metrics and logs
+    login_seconds = 0.0  # within which a connection must have logged in
     port = "Kafka"  # for whoever came to the wrong one
 
     def __init__(
@@ -40,6 +43,7 @@ class FrameListener:
         self.config = config  # a reload replaces it; connections keep the one they began with
         self.server_log = server_log or ServerLog()
         self.receive_buffer = bytearray(SHARED_BYTES)
+        self.tls: ssl.SSLContext | None = None
         self._environment = environment
         self._connection_metrics = metrics
         self._connections: dict[KafkaConnection, None] = {}  # in order: a seed must repeat it
@@ -62,7 +66,7 @@ class FrameListener:
         self._tasks = tasks
         address = parse_address(self.config.listen)
         self._listener = await self._environment.network.listen(
-            address.host, address.port, lambda: KafkaConnection(self)
+            address.host, address.port, lambda: KafkaConnection(self), self.tls
         )
         self._reaper = tasks.create_task(self._reap())
 
@@ -140,6 +144,10 @@ class FrameListener:
             self._log.warning("closing a connection", peer=connection.peer, reason=reason)
 
     # --- what those who inherit say --------------------------------------------------------------
+
+    def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
+        """Who is there, as far as the connection itself says it; None: it has to log in."""
+        return ANONYMOUS
 
     async def handle(
         self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot

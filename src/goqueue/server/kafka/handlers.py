@@ -106,5 +106,14 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.DESCRIBE_PRODUCERS: transaction_admin.handle_describe_producers,
 }
 
-# Produce and Fetch have decoders of their own and are not in the table.
-SERVED_APIS = sorted({ApiKey.PRODUCE, ApiKey.FETCH, *HANDLERS})
+# Produce and Fetch have decoders of their own, and logins are the connection's: they are not in the
+# table.
+SERVED_APIS = sorted(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        *HANDLERS,
+    }
+)

@@ -4,10 +4,13 @@ Produce and Fetch are decoded by hand; all other APIs go through one table, `HAN
 is not in it is not advertised.
 """
 
+import asyncio
 from typing import Final
 
 from goqueue.broker import Broker
 from goqueue.model.config import Address, KafkaConfig, parse_address
+from goqueue.security import Principal
+from goqueue.server.kafka.authentication import SASL_APIS, Authentication
 from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.fetch import handle_fetch
@@ -40,6 +43,8 @@ class KafkaListener(FrameListener):
         self.http_address: Address | None = None  # of the listener beside this one
         self._broker = broker
         self._metrics = metrics
+        self._authentication = Authentication(broker)
+        self.login_seconds = self._authentication.login_seconds
         self._sessions = FetchSessions(config.fetch_sessions_max, broker.environment.random)
 
     # --- addresses --------------------------------------------------------------------------------
@@ -70,7 +75,11 @@ class KafkaListener(FrameListener):
         where = f"HTTP is served at http://{address}" if address else "there is no HTTP port"
         return f"This is GoQueue's Kafka port; {where}"
 
+    def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
+        return self._authentication.identify(transport)
+
     def connection_ended(self, connection: KafkaConnection) -> None:
+        self._authentication.forget(connection)
         self._broker.queue_members.disconnect(connection.peer)
 
     def _fetch_bytes_max(self) -> int:
@@ -93,7 +102,9 @@ class KafkaListener(FrameListener):
                 slot.fill([refuse_api_versions(SERVED_APIS)])
                 return
             raise MalformedRequest(f"API {api_name(api_key)} ({api_key}) v{version} is not served")
-        if api_key == ApiKey.PRODUCE:
+        if connection.principal is None and api_key != ApiKey.API_VERSIONS:
+            await self._authentication.handle(connection, header, slot)
+        elif api_key == ApiKey.PRODUCE:
             await handle_produce(self._broker, header, slot)
         elif api_key == ApiKey.FETCH:
             bytes_max = self._fetch_bytes_max()
@@ -104,6 +115,9 @@ class KafkaListener(FrameListener):
     async def _handle_other(
         self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
     ) -> None:
+        if header.api_key in SASL_APIS:
+            await self._authentication.handle(connection, header, slot)
+            return
         handler = HANDLERS.get(ApiKey(header.api_key))
         if handler is None:
             raise MalformedRequest(f"API {api_name(header.api_key)} is not served")

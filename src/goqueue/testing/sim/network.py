@@ -26,6 +26,7 @@ Addresses are host names.  A listener on a loopback address is seen from its own
 import asyncio
 import errno
 import random
+import ssl
 from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any, Final
@@ -366,12 +367,26 @@ class SimNetwork:
         self._fabric = fabric
         self._host = host
 
-    async def listen(self, host: str, port: int, connection: ConnectionFactory) -> SimListener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        connection: ConnectionFactory,
+        tls: ssl.SSLContext | None = None,
+    ) -> SimListener:
+        assert tls is None, "nobody listens to this wire"
         if host not in _LOOPBACK | _ANYWHERE | {self._host}:
             raise OSError(errno.EADDRNOTAVAIL, f"{host} is not an address of {self._host}")
         return self._fabric.add_listener(self._host, host or "0.0.0.0", port, connection)
 
-    async def connect(self, host: str, port: int, connection: ConnectionFactory) -> None:
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        connection: ConnectionFactory,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        assert tls is None, "nobody listens to this wire"
         target = self._host if host in _LOOPBACK | _ANYWHERE else host
         await self._fabric.knock(self._host, target)
         listener = self._fabric.listener(target, port, seen_from=self._host)

@@ -17,7 +17,10 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from goqueue.security import Principal
+from goqueue.server.http.security.identity import PRINCIPAL_KEY
 from goqueue.server.metrics import Metrics
+from goqueue.server.tls import certificate_principal
 
 HEAD_BYTES_MAX: Final = 65_536
 GATHERED_BYTES_MAX: Final = 65_536  # of an answer; more is sent without waiting for the loop
@@ -75,8 +78,11 @@ class HttpConnection(HttpToolsProtocol):
         server_state: ServerState,
         metrics: Metrics,
         connections_max: int,
+        principal_rules: list[str],
     ) -> None:
         super().__init__(config, server_state, app_state={})
+        self._principal_rules = principal_rules
+        self._principal: Principal | None = None  # that the client's certificate names
         self._metrics = metrics
         self._connections_max = connections_max
         self._arrival: asyncio.TimerHandle | None = None
@@ -89,6 +95,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast("asyncio.Transport", _Gathering(transport, self.loop)))
         self._metrics.connection_opened("http")
+        self._principal = certificate_principal(transport, self._principal_rules)
         if len(self.connections) > 2 * self._connections_max:
             transport.abort()
             return
@@ -190,6 +197,8 @@ class HttpConnection(HttpToolsProtocol):
         self._note_arrival()  # from now on it is this request that must arrive in time
         self._is_arriving = True
         super().on_message_begin()
+        if self._principal is not None:
+            self.scope["extensions"] = {PRINCIPAL_KEY: self._principal}  # type: ignore[dict-item]
 
     def on_url(self, url: bytes) -> None:
         self._count_head(len(url))

@@ -1,6 +1,7 @@
 """The HTTP listener: the application on a socket, embedded in the running event loop."""
 
 import asyncio
+import ssl
 from typing import Any
 
 import structlog
@@ -18,6 +19,8 @@ from goqueue.server.http.asgi.request_limits import Gate
 from goqueue.server.http.forwarding.calls import HttpCalls
 from goqueue.server.http.forwarding.routed_app import RoutedApp
 from goqueue.server.http.gathering import serve_gathered
+from goqueue.server.http.security.authorized_app import AuthorizedApp
+from goqueue.server.http.security.identity import Identification
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -50,9 +53,12 @@ class HttpListener:
             broker.cluster.handlers |= self._calls.handlers
             serve_gathered(broker)
             served = RoutedApp(app, broker, broker.others)
+        if broker.permissions.is_enforced:
+            served = AuthorizedApp(served, app, broker.permissions)
         gate = Gate(
             served,
             access=Access(config),
+            identification=Identification(broker),
             compress=config.compress,
             body_bytes_max=config.body_bytes_max,
             clock=broker.environment.clock,
@@ -65,6 +71,7 @@ class HttpListener:
         )
         self._server_config = server_config(gate, config.idle_seconds)
         self._listener: Listener | None = None
+        self.tls: ssl.SSLContext | None = None
 
     @property
     def address(self) -> Address:
@@ -92,13 +99,17 @@ class HttpListener:
         """Listen.  Needs no tasks of its own beside those of its connections."""
         address = parse_address(self._config.listen)
         self._listener = await self._broker.environment.network.listen(
-            address.host, address.port, self._connection
+            address.host, address.port, self._connection, self.tls
         )
         _log.info("http listens", address=str(self.address))
 
     def _connection(self) -> HttpConnection:
         return HttpConnection(
-            self._server_config, self._state, self._metrics, self._config.connections_max
+            self._server_config,
+            self._state,
+            self._metrics,
+            self._config.connections_max,
+            self._broker.config.tls.principal_rules,
         )
 
     async def stop(self, seconds: float) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.api.errors import ErrorBody, Problem
-from goqueue.model.errors import Overloaded
+from goqueue.model.errors import AuthenticationFailed, Overloaded
 from goqueue.runtime import Clock
 from goqueue.server.http.asgi.access import Access, Headers
 from goqueue.server.http.asgi.compression import (
@@ -24,7 +24,8 @@ from goqueue.server.http.asgi.compression import (
     is_compressible,
     may_compress,
 )
-from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of
+from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of, status_of
+from goqueue.server.http.security.identity import CHALLENGE, PRINCIPAL_KEY, Identification
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -57,6 +58,7 @@ class Gate:
         app: App,
         *,
         access: Access,
+        identification: Identification,
         compress: str,
         body_bytes_max: int,
         clock: Clock,
@@ -69,6 +71,7 @@ class Gate:
     ) -> None:
         self._app = app
         self.access = access
+        self._identification = identification
         self.compress = compress
         self.body_bytes_max = body_bytes_max
         self._clock = clock
@@ -98,7 +101,7 @@ class Gate:
             elif scope["method"] == "OPTIONS":
                 await self._answer_options(scope, headers, passing.send)
             else:
-                await self._app(scope, passing.receive, passing.send)
+                await self._serve(scope, headers, passing)
         finally:
             self._requests -= 1
             self._body_bytes -= passing.body_bytes
@@ -113,6 +116,14 @@ class Gate:
                     seconds=seconds,
                     peer="{}:{}".format(*(scope.get("client") or ("?", 0))),
                 )
+
+    async def _serve(self, scope: Scope, headers: Headers, passing: "_Passing") -> None:
+        try:
+            scope[PRINCIPAL_KEY] = await self._identification.identify(scope, headers)
+        except (AuthenticationFailed, Overloaded) as error:
+            await _answer(passing.send, status_of(error), problem_of(error))
+            return
+        await self._app(scope, passing.receive, passing.send)
 
     def _strip_version(self, path: str) -> str:
         """The API at `/v1` is the one at `/`; what is about the server has no version."""
@@ -258,6 +269,8 @@ async def _answer(send: Send, status: int, problem: Problem) -> None:
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
     ]
+    if status == 401:
+        headers.append(CHALLENGE)
     if status == 503:
         headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})

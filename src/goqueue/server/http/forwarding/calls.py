@@ -17,7 +17,9 @@ import structlog
 
 from goqueue.model.errors import NotLeader
 from goqueue.model.ids import NodeId
+from goqueue.security import ANONYMOUS, Principal
 from goqueue.server.http.asgi.access import PREFIX_KEY
+from goqueue.server.http.security.identity import PRINCIPAL_KEY
 from goqueue.wire.node_messages import (
     HttpCall,
     HttpLeave,
@@ -216,4 +218,5 @@ def _scope(node_id: NodeId, call: HttpCall) -> dict[str, Any]:
         "state": {},
         PREFIX_KEY: call.prefix,
         FORWARDED_KEY: node_id,
+        PRINCIPAL_KEY: Principal(call.user, call.roles) if call.user else ANONYMOUS,
     }

@@ -30,8 +30,10 @@ from goqueue.model.errors import (
 from goqueue.model.ids import NodeId
 from goqueue.runtime import Random
 from goqueue.runtime.tasks import owned_tasks
+from goqueue.security import ANONYMOUS
 from goqueue.server.http.asgi.access import PREFIX_KEY
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of, status_of
+from goqueue.server.http.security.identity import PRINCIPAL_KEY
 from goqueue.wire.node_messages import FRAME_BYTES_MAX, HttpCall, HttpLeave, HttpMore, HttpPart
 
 SERVED_BY: Final = b"x-goqueue-served-by"
@@ -233,6 +235,7 @@ def _call(number: int, scope: Scope, body: bytes) -> HttpCall:
     headers = [each for each in scope["headers"] if each[0] not in _OWN_HEADERS]
     headers.append((b"content-length", b"%d" % len(body)))
     client, server = scope.get("client"), scope.get("server")
+    principal = scope.get(PRINCIPAL_KEY, ANONYMOUS)
     return HttpCall(
         number,
         scope["method"],
@@ -244,6 +247,8 @@ def _call(number: int, scope: Scope, body: bytes) -> HttpCall:
         scope["scheme"],
         scope.get(PREFIX_KEY, ""),
         None if server is None else (server[0], server[1] or 0),
+        principal.name,
+        principal.roles,
     )
 
 

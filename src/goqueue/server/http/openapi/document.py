@@ -61,6 +61,7 @@ TAGS: Final = [
         description="Write to several partitions and commit offsets, all or nothing.",
     ),
     Tag("schemas", description="Register schemas, and check how they evolve."),
+    Tag("security", description="Users, API keys and access control lists."),
     Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, metrics and this document."),
     Tag("cluster", description="Nodes, and where partitions are."),

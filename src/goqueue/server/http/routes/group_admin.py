@@ -1,8 +1,9 @@
 """Consumer groups for operators: list, describe, lag, reset, delete, how often they rebalance."""
 
 from itertools import chain
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from litestar import Request
 from litestar.params import JSONBody, QueryParameter
 
 from goqueue.api.groups import (
@@ -37,11 +38,13 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
 from goqueue.model.topic_partition import TopicPartition
+from goqueue.security import ResourceType
 from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupAdmin
 from goqueue.server.http.gathering import answers, check_shards, gather
 from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import MEANINGS, WRITE_MEANINGS, GroupPath, group_name
+from goqueue.server.http.security.visibility import visible
 
 GROUPS_PAGE_MAX: Final = 10_000
 
@@ -55,6 +58,7 @@ routes = Routes("groups", MEANINGS, WRITE_MEANINGS)
 @routes.get("/groups", "List groups")
 async def list_groups(
     broker: TheBroker,
+    request: Request[Any, Any, Any],
     in_state: Annotated[
         str | None, query("Only groups in this state.", name="state", max_length=40)
     ] = None,
@@ -72,7 +76,9 @@ async def list_groups(
         broker, broker.group_coordinators(), lambda shards: GroupsHere(shards, in_state, of_type)
     )
     found = sorted(chain.from_iterable(parts), key=lambda each: each.group_id)
-    behind = [each for each in found if after is None or each.group_id > after]
+    may_see = visible(request.scope, broker.permissions, ResourceType.GROUP)
+    known = (each for each in found if after is None or each.group_id > after)
+    behind = [each for each in known if may_see(each.group_id)]
     page = behind[:limit]
     more = page[-1].group_id if len(behind) > limit else None
     return GroupList([_summary(each) for each in page], more)

@@ -1,7 +1,8 @@
 """Schemas in the shape of this server's other operations; Confluent's API is at `/registry`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
+from litestar import Request
 from litestar.params import JSONBody, PathParameter
 
 from goqueue.api import schemas as api
@@ -17,9 +18,12 @@ from goqueue.schemas import (
     subject_name,
 )
 from goqueue.schemas.errors import InvalidSchema
+from goqueue.security import ResourceType
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.registry.bodies import read_version
 from goqueue.server.http.routes.family import Routes, query
+from goqueue.server.http.security.demands import subject_topic
+from goqueue.server.http.security.visibility import visible
 
 MEANINGS = {
     404: "No such subject, version or schema.",
@@ -36,8 +40,12 @@ Normalize = Annotated[bool, query("Schemas that differ in spelling only are the 
 
 
 @routes.get("/schemas/subjects", "List subjects")
-async def list_subjects(broker: TheBroker, deleted: Deleted = False) -> list[str]:
-    return await broker.schemas.look(lambda machine: machine.subjects(deleted=deleted))
+async def list_subjects(
+    broker: TheBroker, request: Request[Any, Any, Any], deleted: Deleted = False
+) -> list[str]:
+    found = await broker.schemas.look(lambda machine: machine.subjects(deleted=deleted))
+    may_see = visible(request.scope, broker.permissions, ResourceType.TOPIC)
+    return [name for name in found if may_see(subject_topic(name))]
 
 
 @routes.get("/schemas/subjects/{subject:str}/versions", "List versions of a subject", 404, 422)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any, Final
 
-from litestar import Response
+from litestar import Request, Response
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, Parameter, PathParameter
 
@@ -32,8 +32,10 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import topic_name
 from goqueue.model.settings import SETTINGS, setting_text, topic_settings
 from goqueue.model.times import time_text
+from goqueue.security import ResourceType
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.routes.family import Routes, query
+from goqueue.server.http.security.visibility import visible
 
 HOUR_MS: Final = 3_600_000
 TOPICS_PAGE_MAX: Final = 10_000
@@ -95,12 +97,15 @@ async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Respon
 @routes.get("/topics", "List topics")
 async def list_topics(
     broker: TheBroker,
+    request: Request[Any, Any, Any],
     internal: Annotated[bool, query("The broker's own topics too.")] = False,
     verbose: Annotated[bool, query("More about each topic.")] = False,
     limit: Annotated[int, Parameter(ge=1, le=TOPICS_PAGE_MAX)] = TOPICS_PAGE_MAX,
     after: Annotated[str | None, query("Only names behind this one.", max_length=249)] = None,
 ) -> TopicList:
-    found = [t for t in broker.topics(internal=internal) if after is None or t.name > after]
+    may_see = visible(request.scope, broker.permissions, ResourceType.TOPIC)
+    known = (t for t in broker.topics(internal=internal) if after is None or t.name > after)
+    found = [topic for topic in known if may_see(topic.name)]
     page = found[:limit]
     return TopicList(
         [topic.name for topic in page],

@@ -1,0 +1,99 @@
+"""Users, their roles, and access control lists, as the metadata has them."""
+
+from collections.abc import Iterator, Mapping
+
+from goqueue.cluster.metadata.records import (
+    AclsAdded,
+    AclsRemoved,
+    ApiKeyRemoved,
+    ApiKeySet,
+    RolesSet,
+    ScramRemoved,
+    ScramSet,
+    SecurityRecord,
+)
+from goqueue.security import Acl, ApiKey, ScramCredential
+
+
+class SecurityTable:
+    """Only `apply` changes it."""
+
+    def __init__(self) -> None:
+        self._credentials: dict[str, dict[str, ScramCredential]] = {}  # by user and mechanism
+        self._roles: dict[str, tuple[str, ...]] = {}
+        self._acls: dict[Acl, None] = {}  # in order
+        self._keys: dict[str, ApiKey] = {}  # by id
+        self.version = 0  # counts changes
+
+    def copy(self) -> "SecurityTable":
+        copy = SecurityTable()
+        copy._credentials = {user: dict(each) for user, each in self._credentials.items()}
+        copy._roles = dict(self._roles)
+        copy._acls = dict(self._acls)
+        copy._keys = dict(self._keys)
+        copy.version = self.version
+        return copy
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    @property
+    def users(self) -> list[str]:
+        """Who has a password or a role, by name."""
+        return sorted(self._credentials.keys() | self._roles.keys())
+
+    @property
+    def roles(self) -> Mapping[str, tuple[str, ...]]:
+        """Of those users that have any."""
+        return self._roles
+
+    @property
+    def acls(self) -> Mapping[Acl, None]:
+        """A set that keeps its order."""
+        return self._acls
+
+    @property
+    def api_keys(self) -> Mapping[str, ApiKey]:
+        """By id."""
+        return self._keys
+
+    def credentials(self, user: str) -> Mapping[str, ScramCredential]:
+        """By mechanism."""
+        return self._credentials.get(user, {})
+
+    # --- changing ---------------------------------------------------------------------------------
+
+    def apply(self, record: SecurityRecord) -> None:
+        self.version += 1
+        match record:
+            case ScramSet():
+                of_user = self._credentials.setdefault(record.user, {})
+                of_user[record.credential.mechanism] = record.credential
+            case ScramRemoved():
+                of_user = self._credentials.get(record.user, {})
+                of_user.pop(record.mechanism, None)
+                if not of_user:
+                    self._credentials.pop(record.user, None)
+            case RolesSet():
+                self._roles.pop(record.user, None)
+                if record.roles:
+                    self._roles[record.user] = record.roles
+            case AclsAdded():
+                self._acls.update(dict.fromkeys(record.acls))
+            case AclsRemoved():
+                for acl in record.acls:
+                    self._acls.pop(acl, None)
+            case ApiKeySet():
+                self._keys[record.key.key_id] = record.key
+            case ApiKeyRemoved():
+                self._keys.pop(record.key_id, None)
+
+    def snapshot(self) -> Iterator[SecurityRecord]:
+        for user, credentials in self._credentials.items():
+            for credential in credentials.values():
+                yield ScramSet(user, credential)
+        for user, roles in self._roles.items():
+            yield RolesSet(user, roles)
+        if self._acls:
+            yield AclsAdded(tuple(self._acls))
+        for key in self._keys.values():
+            yield ApiKeySet(key)

@@ -1,0 +1,101 @@
+"""The application behind its permissions: what its caller may not do, does not reach it.
+
+It stands before requests are passed on to other nodes, so that a refusal does not depend on
+whether what it is about is there, or where.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import msgspec
+from litestar import Litestar
+from litestar.exceptions import HTTPException
+from litestar.utils.path import normalize_path
+
+from goqueue.broker.security.permissions import Permissions
+from goqueue.model.errors import AccessDenied, GoQueueError
+from goqueue.security import Principal
+from goqueue.server.http.forwarding.forwarder import send_error
+from goqueue.server.http.forwarding.transaction_routing import ReadBody
+from goqueue.server.http.security.demands import DEMANDS, Asked, Demand
+from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
+from goqueue.server.http.security.registry_demands import REGISTRY_TEMPLATES, registry_demands
+
+QUERY_FIELDS_MAX: Final = 100
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class AuthorizedApp:
+    def __init__(self, app: App, router: Litestar, permissions: Permissions) -> None:
+        self._app = app
+        self._router = router
+        self._permissions = permissions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            receive = await self._check(scope, receive)
+        except GoQueueError as error:
+            await send_error(send, error)
+            return
+        await self._app(scope, receive, send)
+
+    async def _check(self, scope: Scope, receive: Receive) -> Receive:
+        """From where the body comes then; raises `AccessDenied`."""
+        principal: Principal = scope[PRINCIPAL_KEY]
+        if self._permissions.is_admin(principal):
+            return receive
+        try:
+            path = normalize_path(scope["path"])
+            found = self._router.asgi_router.handle_routing(path, scope["method"])
+        except HTTPException:
+            return receive  # there is no such route, and it says so
+        _, _, _, parameters, template = found
+        demands = _demands_of(scope["method"], template, parameters)
+        scope["path_template"] = template
+        if demands is None:
+            raise AccessDenied(f"{principal} is no administrator")
+        body: Any = None
+        if any(each.needs_body for each in demands):
+            reader = ReadBody(receive)
+            receive, body = reader, _decode(await reader.read())
+        fields = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=QUERY_FIELDS_MAX)
+        self._demand(principal, client_host(scope), demands, Asked(parameters, fields, body))
+        return receive
+
+    def _demand(self, principal: Principal, host: str, demands: list[Demand], asked: Asked) -> None:
+        for each in demands:
+            for name in each.names(asked):
+                if not self._permissions.allows(
+                    principal, host, each.operation, each.resource_type, name
+                ):
+                    kind = each.resource_type.name.lower().replace("_", " ")
+                    raise AccessDenied(
+                        f"{principal} lacks {each.operation.name} on {kind} {name[:249]!r}"
+                    )
+
+
+def _demands_of(method: str, template: str, parameters: dict[str, Any]) -> list[Demand] | None:
+    """None: for administrators only."""
+    if template in REGISTRY_TEMPLATES:
+        return registry_demands(method, str(parameters.get("rest", "")))
+    return DEMANDS.get(f"{method} {template_text(template)}")
+
+
+def template_text(template: str) -> str:
+    """`/topics/{topic:str}` without its types."""
+    return "/".join(
+        f"{{{each[1:-1].partition(':')[0]}}}" if each.startswith("{") else each
+        for each in template.split("/")
+    )
+
+
+def _decode(data: bytes | None) -> Any:
+    try:
+        return msgspec.json.decode(data) if data else None
+    except msgspec.DecodeError:
+        return None  # the handler says what is wrong with it

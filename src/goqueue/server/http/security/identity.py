@@ -1,0 +1,60 @@
+"""Who sends an HTTP request: by a key, a name and a password, or its connection's certificate."""
+
+import base64
+import binascii
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final
+
+from goqueue.broker import Broker
+from goqueue.model.errors import AuthenticationFailed
+from goqueue.security import ANONYMOUS, Principal
+
+PRINCIPAL_KEY: Final = "goqueue.principal"  # in the scope
+HEALTH: Final = frozenset({"/health", "/healthz", "/livez", "/readyz"})
+CHALLENGE: Final = (b"www-authenticate", b'Basic realm="GoQueue", charset="UTF-8"')
+HEADER_BYTES_MAX: Final = 8_192
+
+Scope = MutableMapping[str, Any]
+
+
+class Identification:
+    def __init__(self, broker: Broker) -> None:
+        self.is_enabled = broker.config.auth.enabled
+        self._allows_health = broker.config.auth.allow_health
+        self._logins = broker.logins
+
+    async def identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Principal:
+        """Raises `AuthenticationFailed`, or `Overloaded`."""
+        if not self.is_enabled or (self._allows_health and scope["path"] in HEALTH):
+            return ANONYMOUS
+        shown: Principal | None = scope.get("extensions", {}).get(PRINCIPAL_KEY)
+        header = headers.get(b"authorization")
+        if header is None and (key := headers.get(b"x-api-key")):
+            return await self._logins.check_api_key(key.decode("latin-1"))
+        if header is None:
+            if shown is None:
+                raise AuthenticationFailed(
+                    "log in: send an API key, or a user and its password (header Authorization)"
+                )
+            return shown
+        scheme, _, value = header.partition(b" ")
+        if scheme.lower() == b"bearer":
+            return await self._logins.check_api_key(value.decode("latin-1"))
+        return await self._logins.check_password(*_parse_basic(header))
+
+
+def client_host(scope: Mapping[str, Any]) -> str:
+    return str((scope.get("client") or ("?",))[0])
+
+
+def _parse_basic(header: bytes) -> tuple[str, str]:
+    scheme, _, value = header.partition(b" ")
+    if scheme.lower() != b"basic" or len(value) > HEADER_BYTES_MAX:
+        raise AuthenticationFailed("the header Authorization is not `Basic …` or `Bearer …`")
+    try:
+        user, colon, password = base64.b64decode(value, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise AuthenticationFailed("the header Authorization is not base64 of UTF-8") from error
+    if not colon:
+        raise AuthenticationFailed("the header Authorization has a user and no password")
+    return user, password

@@ -1,0 +1,93 @@
+"""Who is at the other end of a Kafka connection: by its certificate, or by a login."""
+
+import asyncio
+from typing import Final
+
+from goqueue.broker import Broker
+from goqueue.model.config import SASL_MECHANISMS, is_loopback, parse_address
+from goqueue.model.errors import AuthenticationFailed, Overloaded
+from goqueue.security import ANONYMOUS, Principal
+from goqueue.server.kafka.connection import KafkaConnection, api_name
+from goqueue.server.kafka.reply import ReplySlot
+from goqueue.server.kafka.sasl import PLAIN, SaslLogin, refuse_login
+from goqueue.server.tls import certificate_principal
+from goqueue.wire.apis import ApiKey
+from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.frames import RequestHeader
+from goqueue.wire.messages import decode_request, encode_response
+
+SASL_APIS: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+class Authentication:
+    """Of the connections of one listener."""
+
+    def __init__(self, broker: Broker) -> None:
+        config = broker.config
+        self.is_enabled = config.auth.enabled
+        self.login_seconds = config.auth.login_ms / 1000
+        self._logins = broker.logins
+        self._permissions = broker.permissions
+        self._principal_rules = config.tls.principal_rules
+        is_private = bool(config.tls.cert_file) or is_loopback(
+            parse_address(config.kafka.listen).host
+        )
+        offered = config.auth.mechanisms or SASL_MECHANISMS
+        self._mechanisms = [each for each in offered if is_private or each != PLAIN]
+        self._open: dict[KafkaConnection, SaslLogin] = {}  # logins that have begun
+
+    def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
+        """As far as the connection itself says it; None: it has to log in."""
+        if not self.is_enabled:
+            return ANONYMOUS
+        shown = certificate_principal(transport, self._principal_rules)
+        return shown if shown is not None and self._permissions.is_admin(shown) else None
+
+    def forget(self, connection: KafkaConnection) -> None:
+        self._open.pop(connection, None)
+
+    async def handle(
+        self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
+    ) -> None:
+        """SaslHandshake or SaslAuthenticate; anything else is refused."""
+        if header.api_key not in SASL_APIS:
+            raise MalformedRequest(
+                f"{api_name(header.api_key)} before a login: set security.protocol to SASL_SSL or"
+                " SASL_PLAINTEXT, with sasl.mechanism, a user and its password"
+            )
+        if not self.is_enabled:
+            raise MalformedRequest("nobody has to log in here (setting auth.enabled)")
+        login = self._open.get(connection)
+        if login is None:
+            login = self._open[connection] = SaslLogin(self._logins, self._mechanisms)
+        request = decode_request(header.api_key, header.api_version, header.body)
+        if header.api_key == ApiKey.SASL_HANDSHAKE:
+            _fill(slot, header, login.shake_hands(request))
+            return
+        try:
+            response = await login.authenticate(request)
+            self._take(connection, login)
+        except (AuthenticationFailed, Overloaded) as error:
+            self._open.pop(connection, None)
+            _fill(slot, header, refuse_login(error))
+            connection.close()
+            return
+        _fill(slot, header, response)
+
+    def _take(self, connection: KafkaConnection, login: SaslLogin) -> None:
+        if login.principal is None:
+            return
+        if connection.principal not in (None, login.principal):
+            raise AuthenticationFailed(
+                f"the connection belongs to {connection.principal}: another user needs another one"
+            )
+        if not self._permissions.is_admin(login.principal):
+            raise AuthenticationFailed(
+                f"{login.principal} has no role admin, which the Kafka listener demands of all"
+            )
+        del self._open[connection]
+        connection.log_in(login.principal)
+
+
+def _fill(slot: ReplySlot, header: RequestHeader, response: object) -> None:
+    slot.fill([encode_response(header.api_key, header.api_version, response)])

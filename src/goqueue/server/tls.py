@@ -1,0 +1,120 @@
+"""TLS of the Kafka and HTTP listeners: one context, whose certificate may be replaced under way."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+from cryptography import x509
+
+from goqueue.model.config import TlsConfig
+from goqueue.model.errors import InvalidSetting
+from goqueue.model.principal_rules import map_principal
+from goqueue.runtime import Clock
+from goqueue.security import Principal
+
+LOOK_SECONDS: Final = 5.0  # for files that changed
+WARN_SECONDS: Final = 14 * 86_400.0  # before a certificate expires
+WARN_AGAIN_SECONDS: Final = 86_400.0
+
+_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+_log = structlog.get_logger("goqueue.tls")
+
+
+class ServerTls:
+    """Blocking where it reads files."""
+
+    def __init__(self, config: TlsConfig, clock: Clock) -> None:
+        """Raises `InvalidSetting`."""
+        self._config = config
+        self._clock = clock
+        self._warned_at = 0.0
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = _VERSIONS[config.min_version]
+        self.context.verify_mode = _CLIENT_AUTH[config.client_auth]
+        self._stamps = self._look()
+        self._load(self.context)
+        self.expires_at = _expiry(config.cert_file)  # seconds since 1970
+
+    async def run(self) -> None:
+        """Take up files that change, and warn before the certificate expires; until cancelled."""
+        while True:
+            await asyncio.to_thread(self.refresh)
+            await self._clock.sleep(LOOK_SECONDS)
+
+    def refresh(self) -> None:
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a wrong pair harms nobody
+                self._load(self.context)
+                self.expires_at = _expiry(self._config.cert_file)
+                _log.info("certificate read again", file=self._config.cert_file)
+            except InvalidSetting as error:
+                _log.error("certificate not read, the one before stays", problem=str(error))
+        self._warn()
+
+    def _warn(self) -> None:
+        now = self._clock.now() / 1000
+        left = self.expires_at - now
+        if left < WARN_SECONDS and now - self._warned_at > WARN_AGAIN_SECONDS:
+            self._warned_at = now
+            days = round(left / 86_400, 1)
+            _log.warning("the certificate expires", file=self._config.cert_file, days=days)
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        config = self._config
+        try:
+            context.load_cert_chain(config.cert_file, config.key_file or None, _no_password)
+        except (OSError, ssl.SSLError, InvalidSetting) as error:
+            raise InvalidSetting(
+                f"tls.cert_file, tls.key_file: {config.cert_file}: {error}"
+            ) from error
+        if config.ca_file:
+            try:
+                context.load_verify_locations(config.ca_file)
+            except (OSError, ssl.SSLError) as error:
+                raise InvalidSetting(f"tls.ca_file: {config.ca_file}: {error}") from error
+
+    def _look(self) -> list[tuple[str, int, int]]:
+        paths = (self._config.cert_file, self._config.key_file, self._config.ca_file)
+        return list(_stamps(path for path in paths if path))
+
+
+def _no_password() -> str:
+    raise InvalidSetting("the private key has a password: store it without one")
+
+
+def _stamps(paths: Iterable[str]) -> Iterable[tuple[str, int, int]]:
+    for path in paths:
+        try:
+            found = os.stat(path)
+            yield path, found.st_mtime_ns, found.st_ino
+        except OSError:
+            yield path, 0, 0
+
+
+def _expiry(path: str) -> float:
+    """Of the first certificate in the file."""
+    with open(path, "rb") as file:
+        return x509.load_pem_x509_certificate(file.read()).not_valid_after_utc.timestamp()
+
+
+def certificate_principal(transport: asyncio.BaseTransport, rules: list[str]) -> Principal | None:
+    """Whom the client's certificate names, which an authority of ours has signed; if it has one."""
+    connection = transport.get_extra_info("ssl_object")
+    data = connection.getpeercert(binary_form=True) if connection is not None else None
+    if not data:
+        return None
+    subject = x509.load_der_x509_certificate(data).subject.rfc4514_string()
+    name = map_principal(rules, subject)
+    return Principal(name) if name else None

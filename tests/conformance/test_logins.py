@@ -1,0 +1,187 @@
+"""Clients that nobody here wrote log in, with each mechanism, over TLS and without."""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import aiokafka.errors
+import confluent_kafka
+import httpx
+import kafka
+import kafka.errors
+import msgspec
+import pytest
+from confluent_kafka import KafkaError
+from cryptography import x509
+
+from goqueue.model.config import AuthConfig, GroupsConfig, TlsConfig
+from tests.conformance.certificates import Authority
+from tests.conformance.clients import WAIT_S, Aiokafka, Confluent, KafkaPython, Message
+from tests.conformance.conftest import free_port_config
+from tests.conformance.server import Server
+
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+MESSAGES = [Message(b"k", b"%d" % n) for n in range(20)]
+
+
+class Guarded:
+    """A server with TLS, and what its clients need."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = Authority(directory)
+        certificate, key = self.authority.issue("server")
+        password = directory / "password"
+        password.write_text("s3cret\n")
+        config = msgspec.structs.replace(
+            free_port_config(directory / "data"),
+            groups=GroupsConfig(initial_rebalance_delay_ms=0),
+            auth=AuthConfig(
+                enabled=True,
+                init_admin="root",
+                init_admin_password_file=str(password),
+                super_users=["operator"],
+            ),
+            tls=TlsConfig(
+                cert_file=certificate,
+                key_file=key,
+                ca_file=self.authority.file,
+                client_auth="requested",
+            ),
+        )
+        self.server = Server(config).start()
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.authority.file)
+
+    def rdkafka(self, mechanism: str, password: str = "s3cret") -> dict[str, Any]:
+        return {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": self.authority.file,
+            "sasl.mechanism": mechanism,
+            "sasl.username": "root",
+            "sasl.password": password,
+        }
+
+    def python(self, mechanism: str, password: str = "s3cret") -> dict[str, Any]:
+        return {
+            "security_protocol": "SASL_SSL",
+            "ssl_context": self.context,
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": "root",
+            "sasl_plain_password": password,
+        }
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    guarded = Guarded(tmp_path_factory.mktemp("guarded"))
+    yield guarded
+    guarded.server.stop()
+    assert "Traceback" not in guarded.server.log(), guarded.server.log()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_three_libraries_log_in(guarded: Guarded, mechanism: str):
+    address, topic = guarded.server.address, f"t-{mechanism}"
+    Confluent().write(address, topic, MESSAGES, **guarded.rdkafka(mechanism))
+    KafkaPython().write(address, topic, MESSAGES, **guarded.python(mechanism))
+    Aiokafka().write(address, topic, MESSAGES, **guarded.python(mechanism))
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            **guarded.rdkafka(mechanism),
+        }
+    )
+    consumer.subscribe([topic])
+    read: list[bytes | None] = []
+    for _ in range(200):
+        read += [each.value() for each in consumer.consume(100, 0.2) if each.error() is None]
+        if len(read) == 3 * len(MESSAGES):
+            break
+    consumer.close()
+    assert Counter(read) == Counter(3 * [each.value for each in MESSAGES])
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_password_is_told_as_that(guarded: Guarded, mechanism: str):
+    errors: list[KafkaError] = []
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": guarded.server.address,
+            "error_cb": errors.append,
+            "log_level": 0,
+            **guarded.rdkafka(mechanism, "wrong"),
+        }
+    )
+    for _ in range(100):
+        producer.poll(0.1)
+        if errors:
+            break
+    assert errors[0].code() == KafkaError._AUTHENTICATION
+    assert "the password is wrong" in errors[0].str()
+
+    async def ask() -> None:
+        client = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=guarded.server.address, **guarded.python(mechanism, "wrong")
+        )
+        try:
+            with pytest.raises(aiokafka.errors.KafkaConnectionError):
+                await client.start()
+        finally:
+            await client.stop()
+
+    asyncio.run(ask())
+
+
+def test_before_a_login_nothing_is_served(guarded: Guarded):
+    producer = kafka.KafkaProducer
+    with pytest.raises(kafka.errors.KafkaError):
+        producer(
+            bootstrap_servers=guarded.server.address,
+            security_protocol="SSL",
+            ssl_context=guarded.context,
+            api_version=(3, 0),
+            max_block_ms=2_000,
+        ).send("t", b"x").get(WAIT_S)
+    with httpx.Client(verify=guarded.context) as client:
+        url = f"https://{guarded.server.http_address}"
+        assert client.get(f"{url}/topics").status_code == 401
+        assert client.get(f"{url}/readyz").status_code == 200
+        assert client.get(f"{url}/topics", auth=("root", "s3cret")).status_code == 200
+
+
+def test_a_certificate_says_who_it_is(guarded: Guarded):
+    certificate, key = guarded.authority.issue("operator")
+    settings: dict[str, Any] = {
+        "security.protocol": "SSL",
+        "ssl.ca.location": guarded.authority.file,
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+    }
+    Confluent().write(guarded.server.address, "by-certificate", MESSAGES, **settings)
+    context = guarded.context
+    context.load_cert_chain(certificate, key)
+    with httpx.Client(verify=context) as client:
+        found = client.get(f"https://{guarded.server.http_address}/topics")
+        assert "by-certificate" in found.json()["topics"]
+
+
+def test_a_certificate_that_is_renewed_is_shown_without_a_restart(
+    guarded: Guarded, eventually: Callable[..., None]
+):
+    def serial() -> int:
+        host, port = guarded.server.host_and_port
+        pem = ssl.get_server_certificate((host, port))
+        return x509.load_pem_x509_certificate(pem.encode()).serial_number
+
+    before = serial()
+    guarded.authority.issue("server")
+    eventually(lambda: serial() != before)

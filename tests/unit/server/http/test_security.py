@@ -1,0 +1,198 @@
+"""Logins and permissions over HTTP: every route as nobody, as a stranger, as a reader."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from goqueue.model.config import AuthConfig, Config
+from goqueue.server.http.asgi.app import API
+from goqueue.server.http.openapi import page
+from goqueue.server.http.routes import health
+from goqueue.server.http.security.authorized_app import template_text
+from goqueue.server.http.security.demands import ADMIN_ONLY, DEMANDS
+from goqueue.server.http.security.registry_demands import registry_demands
+from tests.unit.server.http.conftest import Server, Serving
+
+AUTH = Config(auth=AuthConfig(enabled=True, failed_login_delay_ms=0))
+OPEN = {"/health", "/healthz", "/livez", "/readyz"}
+FOR_EVERYBODY_KNOWN = {key for key, demands in DEMANDS.items() if not demands}
+
+
+def routes() -> list[str]:
+    found = [
+        f"{method} {template_text(path)}"
+        for handler in [*API, *health.routes.handlers, *page.HANDLERS]
+        for path in handler.paths
+        for method in handler.http_methods
+    ]
+    return sorted(each for each in found if each.split()[0] not in ("HEAD", "OPTIONS"))
+
+
+@contextlib.asynccontextmanager
+async def guarded(serving: Serving) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+    async with serving(AUTH) as server, httpx.AsyncClient(base_url=server.url) as client:
+        users = server.broker.users
+        await users.put("root", "root", ("admin",))
+        await users.put("reader", "reader", ("readonly",))
+        await users.put("stranger", "stranger")
+        yield server, client
+
+
+def test_every_route_is_in_the_table_and_nothing_else() -> None:
+    assert sorted([*DEMANDS, *ADMIN_ONLY]) == sorted(set(routes()))
+
+
+async def test_every_route_as_nobody_and_as_a_stranger(serving: Serving) -> None:
+    async with guarded(serving) as (_, client):
+        for route in routes():
+            method, path = route.split()
+            address = _fill(path)
+            nobody = await client.request(method, address, json=_body(route))
+            expected = 200 if path in OPEN else 401
+            assert nobody.status_code == expected, (route, nobody.text)
+            stranger = await client.request(
+                method, address, json=_body(route), auth=("stranger", "stranger")
+            )
+            if route not in FOR_EVERYBODY_KNOWN:
+                assert stranger.status_code == 403, (route, stranger.text)
+                assert stranger.json()["error"]["code"] == "access_denied"
+
+
+async def test_a_reader_changes_nothing(serving: Serving) -> None:
+    async with guarded(serving) as (server, client):
+        await server.broker.create_topic("t", partitions=1)
+        for route in routes():
+            method, path = route.split()
+            if method == "GET" or path.startswith("/messages") or "offsets/" in path:
+                continue
+            answer = await client.request(
+                method, _fill(path), json=_body(route), auth=("reader", "reader")
+            )
+            looks = {"POST /schemas/subjects/{subject}"}
+            looks |= {"POST /schemas/compatibility/subjects/{subject}/versions/{version}"}
+            if route not in looks:
+                assert answer.status_code == 403, (route, answer.text)
+        assert (await client.get("/topics/t", auth=("reader", "reader"))).status_code == 200
+
+
+VALUES = {
+    "{partition}": "0",
+    "{offset}": "0",
+    "{node_id}": "9",
+    "{producer_id}": "1",
+    "{schema_id}": "1",
+    "{version}": "1",
+    "{topic}": "t",
+    "{subject}": "t-value",
+}
+
+
+def _fill(path: str) -> str:
+    filled = "/".join(VALUES.get(each, each.strip("{}")) for each in path.split("/"))
+    return f"{filled}?transactional_id=x" if path == "/transactions/describe" else filled
+
+
+def _body(route: str) -> Any:
+    if route.startswith("GET"):
+        return None
+    receipts = {"receipt_handles": ["t:0:0:1:x"]}
+    return {
+        "name": "t",
+        "topic": "t",
+        "topics": ["t"],
+        "group": "g",
+        "transactional_id": "x",
+        "offsets": {"t": {"0": 1}},
+        **receipts,
+    }
+
+
+async def test_wrong_passwords_and_malformed_headers(serving: Serving) -> None:
+    async with guarded(serving) as (_, client):
+        assert (await client.get("/topics", auth=("reader", "reader"))).status_code == 200
+        refused = await client.get("/topics", auth=("reader", "wrong"))
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"].startswith("Basic realm=")
+        for header in ("Basic", "Basic !", "Basic eA==", "Bearer x", "Digest x", "Basic /w=="):
+            answer = await client.get("/topics", headers={"Authorization": header})
+            assert answer.status_code == 401, header
+            assert answer.json()["error"]["code"] == "authentication_failed"
+
+
+async def test_keys_are_shown_once_and_end_when_removed(serving: Serving) -> None:
+    async with guarded(serving) as (_, client):
+        root = ("root", "root")
+        made = await client.post(
+            "/admin/keys", json={"name": "ci", "roles": ["producer"]}, auth=root
+        )
+        assert made.status_code == 201, made.text
+        key = made.json()["key"]
+        listed = (await client.get("/admin/keys", auth=root)).text
+        assert "ci" in listed
+        assert key not in listed
+        body = {"messages": [{"value": "x"}]}
+        for headers in ({"Authorization": f"Bearer {key}"}, {"X-API-Key": key}):
+            answer = await client.post("/topics/made/messages", json=body, headers=headers)
+            assert answer.status_code in (200, 201), answer.text
+            read = await client.get("/topics/made/messages", headers=headers)
+            assert read.status_code == 403
+        assert (await client.get(f"/topics?api_key={key}")).status_code == 401
+        removed = await client.delete(f"/admin/keys/{made.json()['id']}", auth=root)
+        assert removed.status_code == 200
+        gone = await client.get("/topics", headers={"X-API-Key": key})
+        assert gone.status_code == 401
+
+
+async def test_acls_decide_and_lists_show_what_one_may_see(serving: Serving) -> None:
+    async with guarded(serving) as (server, client):
+        root, stranger = ("root", "root"), ("stranger", "stranger")
+        for name in ("mine.a", "mine.b", "other"):
+            await server.broker.create_topic(name, partitions=1)
+        acl = {
+            "principal": "User:stranger",
+            "operation": "read",
+            "resource_type": "topic",
+            "resource_name": "mine.",
+            "pattern": "prefixed",
+        }
+        added = await client.post("/admin/acls", json={"acls": [acl]}, auth=root)
+        assert added.status_code == 200, added.text
+        assert (await client.get("/topics", auth=stranger)).json()["topics"] == ["mine.a", "mine.b"]
+        assert (await client.get("/topics/mine.a/messages", auth=stranger)).status_code == 200
+        # A refusal does not tell whether there is such a topic.
+        refusals = {
+            (await client.get(f"/topics/{name}/messages", auth=stranger)).text.replace(name, "")
+            for name in ("other", "absent")
+        }
+        assert len(refusals) == 1
+        found = await client.get("/admin/acls?resource_name=mine.a", auth=root)
+        assert found.json()["count"] == 1
+        removed = await client.request("DELETE", "/admin/acls", json={"acls": [acl]}, auth=root)
+        assert removed.json()["count"] == 1
+        assert (await client.get("/topics", auth=stranger)).json()["topics"] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "rest", "name"),
+    [
+        ("POST", "subjects/orders-value/versions", "WRITE orders"),
+        ("POST", "subjects/orders-key", "DESCRIBE orders"),
+        ("GET", "subjects/a/b.proto/versions/1/schema", "DESCRIBE a/b.proto"),
+        ("DELETE", "subjects/orders-value/versions/1", "DELETE orders"),
+        ("POST", "compatibility/subjects/orders-value/versions/1", "DESCRIBE orders"),
+        ("PUT", "config/orders-value", "WRITE orders"),
+        ("PUT", "config", "ALTER_CONFIGS kafka-cluster"),
+        ("PUT", "mode", "ALTER_CONFIGS kafka-cluster"),
+        ("GET", "subjects", "DESCRIBE kafka-cluster"),
+        ("GET", "schemas", "DESCRIBE kafka-cluster"),
+        ("GET", "schemas/ids/1", ""),
+        ("GET", "", ""),
+    ],
+)
+def test_paths_of_the_registry(method: str, rest: str, name: str) -> None:
+    demands = registry_demands(method, rest)
+    found = [f"{each.operation.name} {next(iter(each.names(None)))}" for each in demands]  # type: ignore[arg-type]
+    assert found == ([name] if name else [])
