@@ -70,6 +70,7 @@ from goqueue.log import Appended
 from goqueue.model.config import Config
 from goqueue.model.errors import InvalidRecord, OffsetOutOfRange, ShuttingDown
 from goqueue.model.ids import NodeId, Offset, Timestamp, TopicId
+from goqueue.model.partial_batch import LeftOut, leave_out
 from goqueue.model.quorum import LOCAL, parse_quorum
 from goqueue.runtime import Environment
 from goqueue.runtime.tasks import owned_tasks
@@ -387,11 +388,13 @@ class Broker:
         *,
         waits: bool = True,
         is_checked: bool = False,
+        left_out: LeftOut | None = None,
     ) -> Appended:
         """Check and append what a producer sent.  `partition.committed(…)` tells when it is safe.
 
         Without `waits` nobody will ask for that, and it may lie on this node alone.  The bytes are
         stamped in place.  A topic that validates takes only what `check_schemas` let pass.
+        Records that are `left_out` are elsewhere: the rest keep the offsets they have beside them.
         """
         if not is_checked and partition.log.settings.validates:
             raise InvalidRecord(f"{partition.topic} validates schemas, and nobody did")
@@ -402,6 +405,8 @@ class Broker:
         self.partitions.room.take(len(data))
         now = self._clock.now()
         prepared, headers = prepare(data, partition.log.settings, now)
+        if left_out:
+            prepared, headers = leave_out(prepared, headers, left_out)
         return partition.append(prepared, headers, now)
 
     async def delete_records(self, partition: Partition, before: Offset) -> Offset:

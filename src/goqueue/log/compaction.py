@@ -50,7 +50,6 @@ from goqueue.log.sieve import (
     Sieve,
     SupersededOffsets,
     Superseding,
-    empty_batch,
     is_aborted_data,
 )
 from goqueue.log.swap import CLEANED, depart, remove_cleaned
@@ -58,6 +57,7 @@ from goqueue.model import batch as batches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.model.errors import CorruptBatch, CorruptData, DiskFull, UnsupportedBatch
 from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp
+from goqueue.model.partial_batch import empty_batch
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
 

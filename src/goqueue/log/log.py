@@ -41,7 +41,7 @@ from goqueue.model.errors import (
     StorageFailed,
     TopicNotFound,
 )
-from goqueue.model.ids import Epoch, Offset, Timestamp
+from goqueue.model.ids import NO_TIMESTAMP, Epoch, Offset, Timestamp
 from goqueue.model.markers import Marker
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Disk
@@ -154,9 +154,9 @@ class Log(ReadableLog):
         Raises `DiskFull` (nothing changed) or `StorageFailed` (the log is read-only from now on).
         """
         self._refuse_if_closed()
-        repeat = self._checked_producer(headers)
+        repeat = self.find_repeat(headers)
         if repeat is not None:
-            return Appended(repeat.first_offset, repeat.last_offset, repeat.append_time, True)
+            return repeat
         self._roll_if_due(len(data), headers, now)
         first = offset = self.end_offset
         stamps_time = self.settings.stamps_append_time
@@ -174,6 +174,13 @@ class Log(ReadableLog):
                 headers[0], first, appended.last_offset, appended.append_time, now
             )
         return appended
+
+    def find_repeat(self, headers: list[BatchHeader]) -> Appended | None:
+        """Where `append` would say that these batches were written before; raises as it does."""
+        repeat = self._checked_producer(headers)
+        if repeat is None:
+            return None
+        return Appended(repeat.first_offset, repeat.last_offset, repeat.append_time, True)
 
     def _refuse_if_closed(self) -> None:
         if self.abandoned:
@@ -333,7 +340,7 @@ class Log(ReadableLog):
             segment.note(
                 base_offset=offset,
                 last_offset=last,
-                max_timestamp=now if stamps_time else header.max_timestamp,
+                max_timestamp=_newest(header, now if stamps_time else header.max_timestamp),
                 size=header.size,
                 position=position + header.position,
                 interval_bytes=interval,
@@ -658,6 +665,11 @@ class Log(ReadableLog):
         if self.replica is not None:
             self.store_watermark()
             self.replica.close()
+
+
+def _newest(header: BatchHeader, timestamp: Timestamp) -> Timestamp:
+    """No record has the time of a batch that is empty."""
+    return timestamp if header.count else NO_TIMESTAMP
 
 
 def _offset_of(state: ProducersAt) -> Offset:

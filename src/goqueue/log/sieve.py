@@ -6,10 +6,8 @@ stays too, as do records without a key.  Keys below 16 bytes are kept as they ar
 their 128-bit BLAKE2b: the two have different lengths and cannot be taken for one another, and
 among 2**32 keys the odds of one collision are 2**-65.
 
-**A batch keeps its place.**  Base offset, last offset delta, leader epoch, producer and sequence
-stay as they were, also when records between are gone, and the records that stay are copied as
-they are.  Only count, largest timestamp, length and checksum are new.  A batch that loses nothing
-is passed on as the same bytes.
+**A batch keeps its place** (`model/partial_batch.py`).  One that loses nothing is passed on as the
+same bytes.
 
 **Tombstones** (a key without a value) stay for `delete.retention.ms` after the compaction that
 first met them, so that a reader who is not further behind than that sees every deletion.  Kafka
@@ -27,20 +25,18 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, Protocol
 
-from goqueue.model import batch as batches
 from goqueue.model import compression, records
 from goqueue.model.batch import (
-    APPEND_TIME,
     CODEC_MASK,
     DECOMPRESSED_BYTES_MAX,
     DELETE_HORIZON,
     HEADER_BYTES,
-    TRANSACTIONAL,
     BatchHeader,
     Buffer,
 )
 from goqueue.model.errors import BatchTooLarge, CorruptBatch, UnsupportedBatch
 from goqueue.model.ids import Offset, Timestamp
+from goqueue.model.partial_batch import rebuild, timestamps_of
 from goqueue.model.records import KeyEntry
 
 DIGEST_BYTES: Final = 16
@@ -178,7 +174,7 @@ class Sieve:
         """When the batch's tombstones may go, if that is to be written into it now."""
         if header.attributes & DELETE_HORIZON or not any(map(_is_tombstone, kept)):
             return None
-        if not header.uses_append_time and min(_timestamps(header, block, kept)) < -HORIZON_MAX:
+        if not header.uses_append_time and min(timestamps_of(header, block, kept)) < -HORIZON_MAX:
             return None  # no delta reaches that far: better a tombstone that stays
         return self._horizon
 
@@ -188,21 +184,6 @@ def is_aborted_data(header: BatchHeader, is_aborted: IsAborted) -> bool:
         header.is_transactional
         and not header.is_control
         and is_aborted(header.producer_id, header.base_offset)
-    )
-
-
-def empty_batch(header: BatchHeader) -> bytearray:
-    """The batch without its records: it still tells its offsets, producer and sequence."""
-    return batches.assemble(
-        b"",
-        base_offset=header.base_offset,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=header.max_timestamp,
-        max_timestamp=header.max_timestamp,
-        count=0,
-        attributes=header.attributes & (APPEND_TIME | TRANSACTIONAL),
-        producer=(header.producer_id, header.producer_epoch, header.base_sequence),
-        leader_epoch=header.leader_epoch,
     )
 
 
@@ -225,7 +206,7 @@ def _rebuilt(
 ) -> bytearray:
     """The batch with only the records `kept`."""
     attributes, base_timestamp = header.attributes, header.base_timestamp
-    timestamps = _timestamps(header, block, kept)
+    timestamps = timestamps_of(header, block, kept)
     if horizon is not None:
         attributes |= DELETE_HORIZON
         base_timestamp = Timestamp(horizon)
@@ -233,25 +214,14 @@ def _rebuilt(
         content = records.select_records(block, [(start, end) for _, _, _, start, end in kept])
     else:
         content = _with_base_timestamp(block, kept, timestamps, horizon)
-    return batches.assemble(
+    return rebuild(
+        header,
         content,
-        base_offset=header.base_offset,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max(timestamps),
-        count=len(kept),
+        len(kept),
+        max(timestamps),
         attributes=attributes,
-        producer=(header.producer_id, header.producer_epoch, header.base_sequence),
-        leader_epoch=header.leader_epoch,
+        base_timestamp=base_timestamp,
     )
-
-
-def _timestamps(header: BatchHeader, block: bytes, kept: list[KeyEntry]) -> list[int]:
-    if header.uses_append_time:
-        return [header.max_timestamp]
-    base, read = header.base_timestamp, records.read_varlong
-    # A record starts with its length, one byte of attributes, and the timestamp's delta.
-    return [base + read(block, read(block, entry[3])[1] + 1)[0] for entry in kept]
 
 
 def _with_base_timestamp(

@@ -12,6 +12,7 @@ from goqueue.log.producers import (
     SEQUENCE_MAX,
     Producers,
 )
+from goqueue.model.batch import decode_all, header_at
 from goqueue.model.errors import (
     DiskFull,
     InvalidProducerEpoch,
@@ -20,6 +21,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, Timestamp
 from goqueue.model.markers import Marker
+from goqueue.model.partial_batch import without_records
 from goqueue.testing.sim.disk import SimDisk
 from tests.unit.log.transactional_logs import (
     NOW,
@@ -48,6 +50,24 @@ def test_a_repeat_is_answered_with_the_first_ones_offsets(log):
     assert again.is_repeat
     assert (again.first_offset, again.last_offset) == (first.first_offset, first.last_offset)
     assert log.end_offset == 6
+
+
+def test_batches_without_some_or_all_of_their_records_keep_the_sequence_whole():
+    disk = SimDisk(1)
+    log = opened(disk)
+    for sequence, places in ((0, {1}), (3, {0, 1, 2}), (6, set())):
+        data = batch(7, sequence=sequence, count=3)
+        append(log, without_records(data, header_at(data, 0), places))
+    log.run_sync(log.sync_point())
+    log = opened(disk)  # recovery reads them again
+    assert log.end_offset == 9
+    for sequence in (0, 3, 6):
+        data = batch(7, sequence=sequence, count=3)
+        found = log.find_repeat([header_at(data, 0)])
+        assert found is not None
+        assert found.first_offset == sequence
+    assert [each.offset for each in decode_all(log.read(0, 10_000, 9).data)] == [0, 2, 6, 7, 8]
+    assert [each.offset for each in decode_all(log.read(3, 10_000, 9).data)] == [6, 7, 8]
 
 
 def test_the_last_five_batches_are_known_and_no_more(log):
