@@ -55,6 +55,18 @@ class PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages: Annotated[list[PlainMessage], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
 
 
+class InvalidMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message that is not what its schema says, and where it is instead."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    path: str = ""
+    """Inside the document."""
+    schema_id: int | None = None
+
+
 class PublishResult(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Where a message went, or why it was refused."""
 
@@ -62,6 +74,8 @@ class PublishResult(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     offset: int | None = None
     timestamp: str | int | None = None
     error: Problem | None = None
+    dead_letter: InvalidMessage | None = None
+    """It is not in the topic: with `goqueue.schema.invalid=dead_letter` it went there."""
 
 
 class PublishResponse(msgspec.Struct, frozen=True):

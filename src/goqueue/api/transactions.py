@@ -163,12 +163,14 @@ class PublishMany(InTransaction, frozen=True, forbid_unknown_fields=True, kw_onl
     encoding: Encoding = "text"
 
 
-class PublishedInTransaction(msgspec.Struct, frozen=True):
+class PublishedInTransaction(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a message will be when its transaction is committed."""
 
     partition: int
     offset: int
     duplicate: bool
+    dead_letter_topic: str | None = None
+    """It will be there instead, in the same partition: it is not what its schema says."""
 
 
 class PublishedMany(msgspec.Struct, frozen=True):

@@ -45,6 +45,7 @@ from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.schemas.checks import SchemaChecks
+from goqueue.broker.schemas.dead_letters import SchemaDeadLetters
 from goqueue.broker.schemas.directory import SchemaDirectory
 from goqueue.broker.schemas.service import Schemas
 from goqueue.broker.security.keys import ApiKeys
@@ -201,6 +202,7 @@ class Broker:
         self.schemas = Schemas(environment.disk)
         self.schema_directory = SchemaDirectory(self)
         self.schema_checks = SchemaChecks(clock, self.schema_directory)
+        self.schema_dead_letters = SchemaDeadLetters(self)
         self.transaction_peers = TransactionPeers(self)
         self.cluster.handlers |= self.transaction_peers.handlers
         orphans.coordinators = self.transaction_peers
@@ -216,6 +218,7 @@ class Broker:
             self.transaction_peers,
         )
         if self.others is not None:
+            self.schema_dead_letters.serve(self.others)
             self.transactions.join_cluster(self.others, self.transaction_peers.leader_elsewhere)
         self.group_transactions = GroupTransactions(
             clock, self.transactions, self.reserve_producer_id
@@ -377,9 +380,28 @@ class Broker:
         partition.check_leader()
         return partition
 
-    async def check_schemas(self, partition: Partition, data: bytearray | memoryview) -> None:
-        """Raises `SchemaViolation`, if the topic validates."""
-        await self.schema_checks.check(partition, data)
+    async def check_schemas(
+        self,
+        partition: Partition,
+        data: bytearray | memoryview,
+        *,
+        transactional_id: str | None = None,
+        refuses: bool = False,
+    ) -> LeftOut | None:
+        """Raises `SchemaViolation`, if the topic validates.
+
+        Or gives the records that went to the dead letters, for `append`.  With `refuses` none does.
+        """
+        settings = partition.log.settings
+        if not settings.validates:
+            return None
+        verdict = await self.schema_checks.check(partition, data)
+        if not verdict.problems:
+            return None
+        if refuses or not settings.dead_letters_invalid:
+            verdict.refuse()
+        await self.schema_dead_letters.take_out(partition, data, verdict, transactional_id or "")
+        return verdict.left_out
 
     def append(
         self,

@@ -47,7 +47,9 @@ class BrokerServices(Protocol):
 
     async def add_partitions(self, name: str, count: int) -> Topic: ...
 
-    async def check_schemas(self, partition: Partition, data: bytearray | memoryview) -> None: ...
+    async def check_schemas(
+        self, partition: Partition, data: bytearray | memoryview, *, refuses: bool = False
+    ) -> object: ...
 
     def append(
         self, partition: Partition, data: bytearray | memoryview, *, is_checked: bool = False

@@ -373,6 +373,13 @@ class RecordReader:
             return self.header.next_offset
         return Offset(self.header.base_offset + self._delta + 1)
 
+    def scan_prefixes(self, size: int, *, of_keys: bool) -> list[records.PrefixRun]:
+        """The first bytes of all keys or values, and how many in a row have them."""
+        header = self.header
+        return records.scan_prefixes(
+            self._block, header.count, size, of_keys, header.last_offset_delta
+        )
+
     def read(
         self,
         start_offset: int = 0,

@@ -79,6 +79,25 @@ cpdef list scan_keys(object data, long long count, long long last_offset_delta=*
     length="long long",
     _timestamp_delta="long long",
     previous_delta="long long",
+    runs=list,
+    run_at=Py_ssize_t,
+    run_length="long long",
+    run_count="long long",
+    index="long long",
+)
+cpdef list scan_prefixes(
+    object data, long long count, long long size, bint of_keys, long long last_offset_delta=*
+)
+
+@cython.locals(
+    raw=bytes,
+    octets="const unsigned char *",
+    end=Py_ssize_t,
+    position=Py_ssize_t,
+    record_end=Py_ssize_t,
+    length="long long",
+    _timestamp_delta="long long",
+    previous_delta="long long",
     indexes=list,
     index="long long",
 )
@@ -123,6 +142,13 @@ cdef (Py_ssize_t, long long, long long, Py_ssize_t, long long) _read_head(
 cdef tuple _read_headers(
     const unsigned char *data, Py_ssize_t position, Py_ssize_t end, long long count
 )
+
+@cython.locals(step="long long")
+cdef bint _is_same(
+    const unsigned char *data, Py_ssize_t first, Py_ssize_t second, long long length
+) noexcept
+
+cdef object _prefix(bytes data, Py_ssize_t position, long long length)
 
 cdef void _check_count(long long count, Py_ssize_t size) except *
 cdef void _check_base_offset(long long base_offset) except *

@@ -51,6 +51,9 @@ _NO_HEADERS = b"\0"  # a count of 0
 # offset delta, key, value is null, first byte, byte after the last
 KeyEntry = tuple[int, bytes | None, bool, int, int]
 
+# first bytes of a key or value, None for null; how many records in a row have them
+PrefixRun = tuple[bytes | None, int]
+
 # records, position, records read so far, last offset delta, the damage that ended it early
 Slice = tuple[list[Record], int, int, int, CorruptBatch | None]
 
@@ -186,6 +189,53 @@ def scan_keys(
         position = record_end
     _check_filled(position, end)
     return entries
+
+
+def scan_prefixes(
+    data: Buffer,
+    count: int,
+    size: int,
+    of_keys: bool,
+    last_offset_delta: int = _OFFSET_DELTA_MAX,
+) -> list[PrefixRun]:
+    """Runs of records whose values, or keys, begin with the same `size` bytes.
+
+    What is shorter is given whole.  Nothing else is copied, nor are headers checked: most batches
+    are one run.
+    """
+    raw = bytes(data)
+    octets = raw
+    end = len(raw)
+    _check_count(count, end)
+    runs: list[PrefixRun] = []
+    position = 0
+    previous_delta = -1
+    run_at = 0
+    run_length = -2  # no run yet
+    run_count = 0
+    for index in range(count):
+        record_end, _timestamp_delta, previous_delta, position, length = _read_head(
+            octets, position, end, previous_delta, last_offset_delta - (count - 1 - index)
+        )
+        if not of_keys:
+            if length > 0:
+                position += length
+            length, position = _read_length(octets, position, record_end)
+        if length > size:
+            length = size
+        if length == run_length and _is_same(octets, run_at, position, length):
+            run_count += 1
+        else:
+            if run_count:
+                runs.append((_prefix(raw, run_at, run_length), run_count))
+            run_at = position
+            run_length = length
+            run_count = 1
+        position = record_end
+    _check_filled(position, end)
+    if run_count:
+        runs.append((_prefix(raw, run_at, run_length), run_count))
+    return runs
 
 
 def null_keys(
@@ -332,6 +382,17 @@ def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[Hea
             position += length
         headers.append((name, value))
     return tuple(headers), position
+
+
+def _is_same(data: bytes, first: int, second: int, length: int) -> bool:
+    step = 0
+    while step < length and data[first + step] == data[second + step]:
+        step += 1
+    return step >= length
+
+
+def _prefix(data: bytes, position: int, length: int) -> bytes | None:
+    return None if length < 0 else data[position : position + length]
 
 
 def _check_count(count: int, size: int) -> None:

@@ -42,6 +42,9 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     flush_ms: int = 1000
     follower_replication_throttled_replicas: frozenset[str] = frozenset()
     goqueue_expired: str = "dead_letter"
+    goqueue_schema_invalid: str = "refuse"
+    goqueue_schema_key_subject: str = "topic"
+    goqueue_schema_key_validation: str = "off"
     goqueue_schema_subject: str = "topic"
     goqueue_schema_validation: str = "off"
     goqueue_ttl_ms: int = -1
@@ -79,8 +82,15 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def validates(self) -> bool:
-        """Values, against their schemas."""
-        return self.goqueue_schema_validation != "off"
+        """Keys or values, against their schemas."""
+        return (
+            self.goqueue_schema_validation != "off" or self.goqueue_schema_key_validation != "off"
+        )
+
+    @property
+    def dead_letters_invalid(self) -> bool:
+        """What is not as its schema says goes to the dead-letter topic."""
+        return self.goqueue_schema_invalid == "dead_letter"
 
     @property
     def stamps_append_time(self) -> bool:
@@ -277,6 +287,29 @@ _SETTINGS = [
         "string",
         "What happens to expired messages of a queue: `dead_letter`, or `drop`.",
         _one_of("dead_letter", "drop"),
+    ),
+    Setting(
+        "goqueue.schema.invalid",
+        "string",
+        "What happens to a record whose key or value is not as its schema says: `refuse`, with its"
+        " whole batch; `dead_letter`: it goes to the dead-letter topic, and the rest is written.",
+        _one_of("refuse", "dead_letter"),
+    ),
+    Setting(
+        "goqueue.schema.key.subject",
+        "string",
+        "The subject that a key's schema must be registered under: `topic` (`TOPIC-key`), `record`"
+        " (the record's full name), or `topic_record` (`TOPIC-RECORD`).",
+        _one_of("topic", "record", "topic_record"),
+    ),
+    Setting(
+        "goqueue.schema.key.validation",
+        "string",
+        "What the broker checks of a key before its record is written: `off`; `id`, that it names a"
+        " schema which is registered under the subject; `full`, also that its payload is what the"
+        " schema describes. A key that names no schema is checked against the latest of"
+        " `TOPIC-key`, and refused with `id`. A record without a key passes.",
+        _one_of("off", "id", "full"),
     ),
     Setting(
         "goqueue.schema.subject",

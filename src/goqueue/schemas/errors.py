@@ -126,6 +126,13 @@ class SchemaViolation(InvalidRecords):
 
     code = "schema_violation"
 
-    def __init__(self, rule: str, indexes: list[int] | None = None, path: str = "") -> None:
+    def __init__(
+        self,
+        rule: str,
+        indexes: list[int] | None = None,
+        path: str = "",
+        schema_id: int | None = None,
+    ) -> None:
         super().__init__(rule, indexes or [0])
         self.path = path
+        self.schema_id = schema_id  # None: the record names none that is known

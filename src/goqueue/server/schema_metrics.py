@@ -28,6 +28,14 @@ class SchemaCollector(Collector):
             for topic, count in counts.items():
                 records.add_metric([topic, result], count)
         yield records
+        dead = CounterMetricFamily(
+            "goqueue_schema_dead_letters",
+            "Records that went to the dead letters because they are not what their schema says.",
+            labels=["topic"],
+        )
+        for topic, count in self._broker.schema_dead_letters.written.items():
+            dead.add_metric([topic], count)
+        yield dead
         yield CounterMetricFamily(
             "goqueue_schema_validation_seconds", "Time spent on it.", value=checks.seconds
         )

@@ -117,6 +117,8 @@ def agree_on_reading(modules: BothWays, data: bytes, count: int) -> None:
     modules.agree(lambda module: module.decode_records(data, count, 9, BASE_TIMESTAMP, -1, some))
     modules.agree(lambda module: module.scan_keys(data, count))
     modules.agree(lambda module: module.null_keys(data, count, 2, count - 1))
+    modules.agree(lambda module: module.scan_prefixes(data, count, 2, True, count - 1))
+    modules.agree(lambda module: module.scan_prefixes(data, count, 5, False))
     modules.agree(lambda module: read_in_slices(module, data, count))
 
 

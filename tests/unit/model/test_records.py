@@ -1,5 +1,6 @@
 """The records of a batch: round trips, damage, and agreement with other people's code."""
 
+import itertools
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,6 +21,7 @@ from goqueue.model.records import (
     null_keys,
     read_varlong,
     scan_keys,
+    scan_prefixes,
     select_records,
     write_varlong,
 )
@@ -141,6 +143,16 @@ def test_records_without_a_key_are_named(records: list[Record]):
     assert null_keys(data, len(records), 1) == missing[:1]
 
 
+@given(record_lists(), st.integers(0, 5), st.booleans())
+def test_runs_of_prefixes_say_the_same_as_the_records(
+    records: list[Record], size: int, of_keys: bool
+):
+    parts = [record.key if of_keys else record.value for record in records]
+    firsts = [None if part is None else part[:size] for part in parts]
+    runs = [(first, len(list(some))) for first, some in itertools.groupby(firsts)]
+    assert scan_prefixes(encode_records(records), len(records), size, of_keys) == runs
+
+
 # --- damage -----------------------------------------------------------------------------------
 
 
@@ -148,6 +160,7 @@ def readings(data: bytes, count: int) -> Iterator[Callable[[], object]]:
     yield lambda: decode(data, count)
     yield lambda: scan_keys(data, count)
     yield lambda: null_keys(data, count, 1_000)
+    yield lambda: scan_prefixes(data, count, 5, False)
 
 
 def reads_or_is_corrupt(data: bytes, count: int) -> None:
@@ -279,6 +292,7 @@ def test_records_stay_within_the_offsets_of_their_batch(deltas: tuple[int, ...])
         lambda: decode_records(data, 3, 0, BASE_TIMESTAMP, -1, None, 2),
         lambda: scan_keys(data, 3, 2),
         lambda: null_keys(data, 3, 9, 2),
+        lambda: scan_prefixes(data, 3, 5, False, 2),
     ):
         with pytest.raises(CorruptBatch, match="offset delta"):
             reading()

@@ -65,7 +65,7 @@ class MoveHere:
         return await holds(partition, move)
 
     async def append(self, data: bytearray) -> Committed:
-        await self._services.check_schemas(self._partition, data)
+        await self._services.check_schemas(self._partition, data, refuses=True)
         last = self._services.append(self._partition, data, is_checked=True).last_offset
         return self._partition.committed(last)
 

@@ -15,33 +15,29 @@ is tried again with growing delays, and whenever a topic is changed.
 """
 
 import asyncio
-import contextlib
 import itertools
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
 import structlog
 
 from goqueue.broker.dlq.target import Target, TargetElsewhere, TargetHere
+from goqueue.broker.dlq.topic import ensure_dead_letter_topic
 from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
-from goqueue.cluster import Topic
 from goqueue.model.errors import (
     GoQueueError,
     InvalidProducerEpoch,
-    InvalidReplication,
     OutOfOrderSequence,
-    TopicExists,
     TopicNotFound,
 )
 from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, TopicName
 from goqueue.model.record import Record
-from goqueue.model.settings import HOUR_MS, MESSAGE_BYTES_MAX
 from goqueue.queue import DeadMessage, PartitionState, Where
 from goqueue.queue.dead_letter import (
     dead_letter_id,
@@ -53,8 +49,6 @@ from goqueue.queue.dead_letter import (
 )
 from goqueue.queue.ranges import each_offset
 
-RETENTION_MS: Final = 336 * HOUR_MS
-HISTORY_BYTES_MAX: Final = 64 * 1024  # room for our headers beside the largest message
 WRITE_MESSAGES_MAX: Final = 100
 SEQUENCE_MAX: Final = 2**31 - 1
 NOWHERE: Final = Offset(0)  # the end of what was not written
@@ -269,40 +263,14 @@ class DeadLetterWriter:
 
     async def _target(self, where: Where, name: TopicName) -> Target:
         source = self._services.topic(where.topic)
-        if not self._services.has_topic(name):
-            bytes_max = source.settings.max_message_bytes + HISTORY_BYTES_MAX
-            bytes_max = min(bytes_max, MESSAGE_BYTES_MAX)
-            settings = {"retention.ms": str(RETENTION_MS), "max.message.bytes": str(bytes_max)}
-            with contextlib.suppress(TopicExists):  # made by somebody else just now
-                await self._create(name, source, settings)
-        if not self._services.topic(name).has_partition(where.partition):
-            await self._services.add_partitions(name, source.partitions)
+        topic = await ensure_dead_letter_topic(self._services, name, source, where.partition)
         others = self._services.others
         if others is not None:
-            topic = self._services.topic(name)
             leader = others.leader(topic, where.partition)
             if leader != others.node_id:
                 return TargetElsewhere(others, leader, topic, where.partition)
         partition = await self._services.partition(name, where.partition)
         return TargetHere(partition, self._clock)
-
-    async def _create(self, name: str, source: Topic, settings: Mapping[str, str]) -> None:
-        """With as many replicas as its topic has, or as there are nodes for."""
-        others = self._services.others
-        factor = None if others is None else others.replication_factor(source)
-        count = source.partitions
-        try:
-            await self._services.create_topic(
-                name,
-                partitions=count,
-                settings=settings,
-                may_look_alike=True,
-                replication_factor=factor,
-            )
-        except InvalidReplication:  # dead letters do not wait for a node that is gone
-            await self._services.create_topic(
-                name, partitions=count, settings=settings, may_look_alike=True
-            )
 
     async def _take_over(
         self, ledger: Ledger, where: Where, target: Partition, records: dict[int, Record]

@@ -23,6 +23,16 @@ class Published(msgspec.Struct, frozen=True, gc=False):
     offset: int
     timestamp: int
     is_repeat: bool = False  # it was published before, under the same idempotency key
+    invalid: "PutAside | None" = None  # it is a dead letter instead: partition and offset are there
+
+
+class PutAside(msgspec.Struct, frozen=True):
+    """A message that is not what its schema says, in the dead-letter topic."""
+
+    topic: str
+    problem: str
+    path: str = ""  # inside the document
+    schema_id: int | None = None
 
 
 Outcome = Published | GoQueueError

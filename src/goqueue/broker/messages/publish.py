@@ -26,6 +26,7 @@ from goqueue.broker.messages.idempotency import (
     producer_id_of,
 )
 from goqueue.broker.messages.outgoing import Acks, Outcome, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing_check import OutgoingCheck
 from goqueue.broker.messages.preparation import (
     MessageCheck,
     PartitionRotation,
@@ -78,6 +79,7 @@ class Messages:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._rotation = PartitionRotation()
+        self._schemas = OutgoingCheck(broker)
         if broker.others is not None:
             broker.others.serve(PublishHere, self.publish_here)
             broker.others.serve(ReadHere, partial(read_here, broker))
@@ -175,7 +177,9 @@ class Messages:
                 _fill(outcomes, places, error)
                 continue
             if topic.settings.validates:
-                places = await self._check_schemas(topic, places, messages, outcomes)
+                places = await self._schemas.check(
+                    partition, places, messages, outcomes, idempotency_key
+                )
                 if not places:
                     continue
             bytes_max = topic.settings.max_message_bytes
@@ -190,30 +194,6 @@ class Messages:
         await _settle(waiting, outcomes)
         if idempotency_key is not None:
             await self._restore_times(topic.name, assigned, outcomes)
-
-    async def _check_schemas(
-        self,
-        topic: Topic,
-        places: list[int],
-        messages: Sequence[OutgoingMessage],
-        outcomes: list[Outcome | None],
-    ) -> list[int]:
-        """The places of those that are what their schemas say; the others get their outcome."""
-        valid = []
-        for place in places:
-            each = messages[place]
-            record = Record(0, 0, each.key, each.value, each.headers)
-            checks = self._broker.schema_checks
-            try:
-                problem = await checks.find_problem(topic.name, topic.settings, record)
-            except GoQueueError as error:  # the registry is not reached
-                outcomes[place] = error
-                continue
-            if problem is None:
-                valid.append(place)
-            else:
-                outcomes[place] = problem
-        return valid
 
     def _assign(
         self,

@@ -20,8 +20,10 @@ from goqueue.broker.broker import Broker
 from goqueue.broker.cluster.other_nodes import Verb
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import NO_LEADER, Topic
+from goqueue.log import Appended
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId, Timestamp
+from goqueue.model.partial_batch import LeftOut
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import InvalidTransactionState
 
@@ -31,6 +33,7 @@ MARGIN_SECONDS: Final = 5.0  # beside the time that the messages have to be dura
 class AppendedThere(msgspec.Struct, frozen=True, array_like=True):
     first_offset: int
     is_repeat: bool
+    left_out: frozenset[int] = frozenset()  # places of records that are dead letters instead
 
 
 class AppendInTransaction(Verb[list[AppendedThere]], frozen=True):
@@ -45,6 +48,7 @@ class AppendInTransaction(Verb[list[AppendedThere]], frozen=True):
     producer_epoch: int
     as_of: Timestamp  # the end of the transaction is decided after this
     batches: list[bytes]
+    transactional_id: str = ""
 
 
 class TransactionAppends:
@@ -69,12 +73,19 @@ class TransactionAppends:
         who: ProducerIdentity,
         as_of: Timestamp,
         batches: Sequence[bytearray],
+        transactional_id: str,
     ) -> list[AppendedThere]:
         """Raises what the leader refuses with; `Uncertain` when it did not answer."""
         others = self._broker.others
         assert others is not None, "there are other nodes"
         request = AppendInTransaction(
-            topic.topic_id, index, who.producer_id, who.epoch, as_of, list(map(bytes, batches))
+            topic.topic_id,
+            index,
+            who.producer_id,
+            who.epoch,
+            as_of,
+            list(map(bytes, batches)),
+            transactional_id,
         )
         return await others.ask(leader, request, self._timeout_seconds + MARGIN_SECONDS)
 
@@ -84,11 +95,12 @@ class TransactionAppends:
         who: ProducerIdentity,
         as_of: Timestamp,
         batches: Mapping[int, Sequence[bytearray]],
+        transactional_id: str,
     ) -> dict[int, list[AppendedThere]]:
         """The same for several partitions at once; raises the first refusal when all are done."""
         found = await asyncio.gather(
             *(
-                self._append_at_leader(topic, index, who, as_of, some)
+                self._append_at_leader(topic, index, who, as_of, some, transactional_id)
                 for index, some in batches.items()
             ),
             return_exceptions=True,
@@ -109,11 +121,12 @@ class TransactionAppends:
         who: ProducerIdentity,
         as_of: Timestamp,
         batches: Sequence[bytearray],
+        transactional_id: str,
     ) -> list[AppendedThere]:
         assert self._broker.others is not None, "there are other nodes"
         leader = self._broker.others.leader(topic, index)
         try:
-            return await self.append(leader, topic, index, who, as_of, batches)
+            return await self.append(leader, topic, index, who, as_of, batches, transactional_id)
         except GoQueueError as error:
             advice = "other partitions may have their messages: abort the transaction"
             raise type(error)(f"{topic.name}-{index}: {error}; {advice}") from error
@@ -128,13 +141,26 @@ class TransactionAppends:
         topic = self._broker.topic_by_id(request.topic_id)
         partition = await self._broker.partition(topic.name, request.partition)
         batches = [bytearray(each) for each in request.batches]
-        for batch in batches:
-            await self._broker.check_schemas(partition, batch)
+        left_out = [
+            await self._broker.check_schemas(
+                partition, batch, transactional_id=request.transactional_id
+            )
+            for batch in batches
+        ]
         _check_not_over(partition, request)
-        appended = [self._broker.append(partition, each, is_checked=True) for each in batches]
+        appended = [
+            self._broker.append(partition, each, is_checked=True, left_out=out)
+            for each, out in zip(batches, left_out, strict=True)
+        ]
         last = max(each.last_offset for each in appended)
         await partition.committed(last, self._timeout_seconds)
-        return [AppendedThere(each.first_offset, each.is_repeat) for each in appended]
+        return list(map(describe_append, appended, left_out))
+
+
+def describe_append(appended: Appended, left_out: LeftOut | None) -> AppendedThere:
+    """Of one batch."""
+    out = frozenset(left_out[0]) if left_out else frozenset[int]()
+    return AppendedThere(appended.first_offset, appended.is_repeat, out)
 
 
 def _check_not_over(partition: Partition, request: AppendInTransaction) -> None:

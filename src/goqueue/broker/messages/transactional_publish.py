@@ -22,7 +22,11 @@ from goqueue.broker.messages.preparation import (
     fitting_runs,
     partition_of,
 )
-from goqueue.broker.messages.transactional_elsewhere import TransactionAppends
+from goqueue.broker.messages.transactional_elsewhere import (
+    AppendedThere,
+    TransactionAppends,
+    describe_append,
+)
 from goqueue.cluster import Topic
 from goqueue.model import batch as batches
 from goqueue.model.batch import TRANSACTIONAL
@@ -30,6 +34,7 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import Timestamp, TopicName, TopicPartition
 from goqueue.model.names import refuse_internal
 from goqueue.model.record import Record
+from goqueue.queue.dead_letter import dead_letter_topic
 from goqueue.txn import ProducerIdentity, State, Transaction
 from goqueue.txn.errors import InvalidTransactionState
 
@@ -40,6 +45,7 @@ class PublishedInTransaction(msgspec.Struct, frozen=True):
     partition: int
     offset: int
     duplicate: bool
+    dead_letter_topic: str | None = None  # it is there, since it is not what its schema says
 
 
 class TransactionMessages:
@@ -69,15 +75,19 @@ class TransactionMessages:
         if leader is not None:
             as_of = await self._admit(transactional_id, who, topic, [index], transaction_id)
             await transactions.wait_durable(transactional_id)
-            (there,) = await self._appends.append(leader, found, index, who, as_of, [batch])
-            return PublishedInTransaction(index, there.first_offset, there.is_repeat)
+            (there,) = await self._appends.append(
+                leader, found, index, who, as_of, [batch], transactional_id
+            )
+            return _describe(found, index, there)
         partition = await self._broker.partition(topic, index)
-        await self._broker.check_schemas(partition, batch)
+        left_out = await self._broker.check_schemas(
+            partition, batch, transactional_id=transactional_id
+        )
         await self._admit(transactional_id, who, topic, [index], transaction_id)
-        appended = self._broker.append(partition, batch, is_checked=True)
+        appended = self._broker.append(partition, batch, is_checked=True, left_out=left_out)
         await partition.committed(appended.last_offset, self._timeout_seconds)
         await transactions.wait_durable(transactional_id)
-        return PublishedInTransaction(index, appended.first_offset, appended.is_repeat)
+        return _describe(found, index, describe_append(appended, left_out))
 
     @property
     def _timeout_seconds(self) -> float:
@@ -109,24 +119,29 @@ class TransactionMessages:
         }
         elsewhere = {i for i in placed if self._appends.leader_elsewhere(found, i) is not None}
         partitions = {i: await self._broker.partition(topic, i) for i in placed.keys() - elsewhere}
-        for index, partition in partitions.items():
-            for batch in batches_of[index]:
-                await self._broker.check_schemas(partition, batch)
+        left_out = {
+            index: [
+                await self._broker.check_schemas(
+                    partition, batch, transactional_id=transactional_id
+                )
+                for batch in batches_of[index]
+            ]
+            for index, partition in partitions.items()
+        }
         as_of = await self._admit(transactional_id, who, topic, list(placed), transaction_id)
-        firsts: dict[int, list[int]] = {}
+        written: dict[int, list[AppendedThere]] = {}
         commits = []
         for index, partition in partitions.items():
             appended = [
-                self._broker.append(partition, batch, is_checked=True)
-                for batch in batches_of[index]
+                self._broker.append(partition, batch, is_checked=True, left_out=out)
+                for batch, out in zip(batches_of[index], left_out[index], strict=True)
             ]
-            firsts[index] = [each.first_offset for each in appended]
+            written[index] = list(map(describe_append, appended, left_out[index]))
             commits.append(partition.committed(appended[-1].last_offset, self._timeout_seconds))
         await asyncio.gather(*commits, self._broker.transactions.wait_durable(transactional_id))
         there = {index: batches_of[index] for index in elsewhere}
-        for index, some in (await self._appends.append_all(found, who, as_of, there)).items():
-            firsts[index] = [each.first_offset for each in some]
-        return _in_order(runs, firsts)
+        written |= await self._appends.append_all(found, who, as_of, there, transactional_id)
+        return _in_order(found, runs, written)
 
     async def _admit(
         self,
@@ -208,16 +223,26 @@ class TransactionMessages:
 
 
 def _in_order(
-    runs: Mapping[int, Sequence[Sequence[int]]], firsts: Mapping[int, Sequence[int]]
+    topic: Topic,
+    runs: Mapping[int, Sequence[Sequence[int]]],
+    written: Mapping[int, Sequence[AppendedThere]],
 ) -> list[PublishedInTransaction]:
-    """By the messages' places in the request; `runs` are places, `firsts` offsets of runs."""
+    """By the messages' places in the request; `runs` are places."""
     found = {
-        place: PublishedInTransaction(index, first + step, False)
+        place: _describe(topic, index, batch, step)
         for index, some in runs.items()
-        for run, first in zip(some, firsts[index], strict=True)
+        for run, batch in zip(some, written[index], strict=True)
         for step, place in enumerate(run)
     }
     return [found[place] for place in sorted(found)]
+
+
+def _describe(
+    topic: Topic, index: int, batch: AppendedThere, step: int = 0
+) -> PublishedInTransaction:
+    is_out = step in batch.left_out
+    name = dead_letter_topic(topic.name) if is_out else None
+    return PublishedInTransaction(index, batch.first_offset + step, batch.is_repeat, name)
 
 
 def transaction_name(transaction: Transaction) -> str:

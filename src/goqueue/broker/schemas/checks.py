@@ -1,43 +1,65 @@
 """Whether records are what the schemas of their topic say, before they are appended.
 
     off     nothing is looked at
-    id      the value names a schema that is registered under the topic's subject
-    full    and its payload is what that schema describes
+    id      key or value name a schema that is registered under the topic's subject
+    full    and the payload is what that schema describes
 
-A value names its schema in Confluent's wire format (a zero byte, four bytes of the id), or in the
-header `schema-id`; one that names none is checked, in full mode, against the subject's latest
-version.  A value that is null passes: it deletes a key.
+What names no schema is checked, in full mode, against the subject's latest version.  What is null
+passes: a null value deletes a key.  `rules.py` has how data names its schema.
+
+Records of a batch mostly have one schema.  In id mode a batch is walked for the first bytes of its
+values only, and no record is built; in full mode the schema is looked up when it changes.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from goqueue.broker.schemas.directory import KnownSchema, SchemaDirectory
+from goqueue.broker.schemas.rules import (
+    ID_BYTES,
+    Named,
+    Rule,
+    read_named,
+    read_prefix,
+    rules_of,
+    subject_of,
+)
 from goqueue.broker.storage.partition import Partition
 from goqueue.model import batch as batches
-from goqueue.model.batch import Buffer
+from goqueue.model.batch import BatchHeader, Buffer, RecordReader
+from goqueue.model.partial_batch import LeftOut
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Clock
-from goqueue.schemas import SchemaType
+from goqueue.schemas import SchemaType, Validator
 from goqueue.schemas.errors import SchemaViolation
 
-HEADER: Final = "schema-id"
-ID_BYTES: Final = 5  # with the magic byte
 SLICE_BYTES: Final = 64 * 1024  # that are validated without a pause
-BAD_RECORDS_MAX: Final = 100  # of a batch, that are named
+RUNS_AT_ONCE: Final = 1_000
+BAD_RECORDS_MAX: Final = 100  # of a batch that is refused, that are named
 TOPICS_COUNTED_MAX: Final = 500
 
+Problems = dict[int, SchemaViolation]  # by the place of a record in its batch
 
-class Named(msgspec.Struct, frozen=True):
-    """The schema that a value names; None for none, and then the payload is the whole value."""
 
-    schema_id: int | None
-    payload: memoryview
-    has_prefix: bool  # the wire format's
+class Verdict(msgspec.Struct, frozen=True):
+    """What was found of the batches that a producer sent."""
+
+    headers: list[BatchHeader]
+    problems: dict[int, Problems]  # by the number of the batch; those that have some
+
+    @property
+    def left_out(self) -> LeftOut:
+        return {number: frozenset(some) for number, some in self.problems.items()}
+
+    def refuse(self) -> None:
+        """Raises `SchemaViolation` with the records of the first batch that are at fault."""
+        for problems in self.problems.values():
+            first = problems[min(problems)]
+            raise SchemaViolation(first.rule, sorted(problems), first.path, first.schema_id)
 
 
 class SchemaChecks:
@@ -48,161 +70,175 @@ class SchemaChecks:
         self.invalid: Counter[str] = Counter()
         self.seconds = 0.0
 
-    async def check(self, partition: Partition, data: Buffer) -> None:
-        """Of a topic that validates: raises `SchemaViolation` with the records at fault."""
+    async def check(self, partition: Partition, data: Buffer) -> Verdict:
+        """Of what a producer sent to a topic that validates.
+
+        All records that are at fault, where they go to the dead letters; else enough of them.
+        """
         settings = partition.log.settings
-        if not settings.validates:
-            return
-        for header in batches.check_produced(data, settings.max_message_bytes):
-            index = 0
-            problems: list[tuple[int, SchemaViolation]] = []
-            for some in batches.decode_slices(data, header):
-                problems += await self._find_problems(partition.topic, settings, some, index)
-                index += len(some)
-                if len(problems) >= BAD_RECORDS_MAX:
-                    break
+        headers = batches.check_produced(data, settings.max_message_bytes)
+        problems_max = None if settings.dead_letters_invalid else BAD_RECORDS_MAX
+        found: dict[int, Problems] = {}
+        for number, header in enumerate(headers):
+            reader = await partition.record_reader(data, header)
+            problems = await self._check_batch(partition.topic, settings, reader, problems_max)
             if problems:
-                first = problems[0][1]
-                indexes = [each for each, _ in problems[:BAD_RECORDS_MAX]]
-                raise SchemaViolation(first.rule, indexes, first.path)
+                found[number] = problems
+                if problems_max is not None:
+                    break
+        return Verdict(headers, found)
 
     async def find_problem(
         self, topic: str, settings: TopicSettings, record: Record
     ) -> SchemaViolation | None:
-        found = await self._find_problems(topic, settings, (record,), 0)
-        return found[0][1] if found else None
+        run = _Run(self, topic, rules_of(settings))
+        await run.check([record], 0)
+        self._note(topic, 1, run)
+        return run.problems.get(0)
 
-    async def _find_problems(
-        self, topic: str, settings: TopicSettings, records: Iterable[Record], index: int
-    ) -> list[tuple[int, SchemaViolation]]:
-        problems: list[tuple[int, SchemaViolation]] = []
-        size, started = 0, self._clock.instant()
-        count = 0
-        is_full = settings.goqueue_schema_validation == "full"
-        same: tuple[bytes, _Check] | None = None  # what values with this prefix need
-        for count, record in enumerate(records, 1):
-            if record.value is None:
-                continue
-            size += len(record.value) if is_full else ID_BYTES
-            if same is not None and record.value[:ID_BYTES] == same[0]:
-                problem = same[1].find_problem(memoryview(record.value)[ID_BYTES:])
-            else:
-                problem = await self._check_value(topic, settings, record)
-                same = self._note_same(topic, settings, record.value)
-            if problem is not None:
-                problems.append((index + count - 1, problem))
-                if len(problems) >= BAD_RECORDS_MAX:
+    async def _check_batch(
+        self, topic: str, settings: TopicSettings, reader: RecordReader, problems_max: int | None
+    ) -> Problems:
+        rules = rules_of(settings)
+        run = _Run(self, topic, rules)
+        if any(rule.is_full for rule in rules) or not await run.check_prefixes(reader):
+            place = 0
+            while not reader.is_done:
+                some = reader.read()
+                await run.check(some, place, problems_max)
+                place += len(some)
+                if problems_max is not None and len(run.problems) >= problems_max:
                     break
-            if size >= SLICE_BYTES:
-                self.seconds += (self._clock.instant() - started) / 1e9
-                await self._clock.sleep(0)
-                size, started = 0, self._clock.instant()
-        self.seconds += (self._clock.instant() - started) / 1e9
-        self._count(topic, count, len(problems))
-        return problems
+        self._note(topic, reader.header.count, run)
+        return run.problems
 
-    def _note_same(
-        self, topic: str, settings: TopicSettings, value: bytes
-    ) -> "tuple[bytes, _Check] | None":
-        """Records of a batch mostly have the same schema: it is looked up once."""
-        prefix = value[:ID_BYTES]
-        if settings.goqueue_schema_subject != "topic" or prefix[:1] != b"\x00":
-            return None
-        known = self._directory.peek(int.from_bytes(prefix[1:]))
-        if len(prefix) < ID_BYTES or known is None or f"{topic}-value" not in known.subjects:
-            return None
-        return prefix, _Check(known, settings.goqueue_schema_validation == "full")
-
-    async def _check_value(
-        self, topic: str, settings: TopicSettings, record: Record
-    ) -> SchemaViolation | None:
-        named = read_named(record)
-        if isinstance(named, SchemaViolation):
-            return named
-        if named.schema_id is None:
-            return await self._check_latest(topic, settings, named)
-        known = self._directory.peek(named.schema_id)
-        if known is None:
-            known = await self._directory.find(named.schema_id)
-        if known is None:
-            return _violation(f"no schema has the id {named.schema_id}")
-        subject = _subject(topic, settings, known, named)
-        if subject not in known.subjects:  # it may have been registered just now
-            known = await self._directory.find(named.schema_id, subject) or known
-            if subject not in known.subjects:
-                return _violation(f"schema {named.schema_id} is not registered under {subject!r}")
-        if settings.goqueue_schema_validation == "id":
-            return None
-        return _validate(known, named)
-
-    async def _check_latest(
-        self, topic: str, settings: TopicSettings, named: Named
-    ) -> SchemaViolation | None:
-        if settings.goqueue_schema_validation == "id":
-            return _violation("the value names no schema; a serializer, or schema-id, does")
-        subject = f"{topic}-value"
-        known = await self._directory.find_latest(subject)
-        if known is None:
-            return _violation(f"the value names no schema, and subject {subject!r} has none")
-        return _validate(known, named)
-
-    def _count(self, topic: str, count: int, invalid: int) -> None:
+    def _note(self, topic: str, count: int, run: "_Run") -> None:
         if topic not in self.valid and len(self.valid) >= TOPICS_COUNTED_MAX:
             topic = ""
-        self.valid[topic] += count - invalid
-        self.invalid[topic] += invalid
+        self.valid[topic] += count - len(run.problems)
+        self.invalid[topic] += len(run.problems)
+        self.seconds += run.nanoseconds / 1e9
+
+    # --- of one key or value ----------------------------------------------------------------------
+
+    async def find_known(self, topic: str, rule: Rule, named: Named) -> "KnownSchema | str":
+        """The schema, if it may be used here; else why not."""
+        if named.schema_id is not None:
+            known = self._directory.peek(named.schema_id)
+            if known is None:
+                known = await self._directory.find(named.schema_id)
+        elif named.guid:
+            known = await self._directory.find_by_guid(named.guid)
+        else:
+            return await self._find_latest(topic, rule)
+        if known is None:
+            return f"no schema has the id {named.guid or named.schema_id}"
+        subject = subject_of(topic, rule, known, named)
+        if subject not in known.subjects:  # it may have been registered just now
+            known = await self._directory.find(known.schema_id, subject) or known
+            if subject not in known.subjects:
+                return f"schema {known.schema_id} is not registered under {subject!r}"
+        return known
+
+    async def _find_latest(self, topic: str, rule: Rule) -> KnownSchema | str:
+        if not rule.is_full:
+            return f"the {rule.part} names no schema; a serializer, or a header, does"
+        subject = rule.subject_of_topic(topic)
+        known = await self._directory.find_latest(subject)
+        return known or f"the {rule.part} names no schema, and subject {subject!r} has none"
+
+    def instant(self) -> int:
+        return self._clock.instant()
+
+    async def pause(self) -> None:
+        await self._clock.sleep(0)
 
 
-class _Check:
-    """Of payloads whose schema is known to be the right one."""
+class _Run:
+    """The check of one batch: what was found so far, and what its last records named."""
 
-    def __init__(self, known: KnownSchema, is_full: bool) -> None:
-        self._known = known
-        self._is_full = is_full
+    def __init__(self, checks: SchemaChecks, topic: str, rules: list[Rule]) -> None:
+        self._checks = checks
+        self._topic = topic
+        self._rules = rules
+        self.problems: Problems = {}
+        self.nanoseconds = 0
+        # By part: the first bytes of the last one, and what validates others that have them.
+        self._same: dict[str, tuple[bytes, Validator]] = {}
 
-    def find_problem(self, payload: memoryview) -> SchemaViolation | None:
-        if not self._is_full:
+    async def check_prefixes(self, reader: RecordReader) -> bool:
+        """Whether each of them names a schema that may be used, in the wire format."""
+        started = self._checks.instant()
+        seen: set[bytes | None] = {None}
+        for rule in self._rules:
+            runs = reader.scan_prefixes(ID_BYTES, of_keys=rule.part == "key")
+            for number, (prefix, _) in enumerate(runs, 1):
+                if prefix not in seen:
+                    if not await self._is_usable(rule, prefix):
+                        return False
+                    seen.add(prefix)
+                if number % RUNS_AT_ONCE == 0:
+                    await self._checks.pause()
+        self.nanoseconds += self._checks.instant() - started
+        return True
+
+    async def _is_usable(self, rule: Rule, prefix: bytes | None) -> bool:
+        schema_id = read_prefix(prefix)
+        if schema_id is None:
+            return False
+        found = await self._checks.find_known(
+            self._topic, rule, Named(schema_id, memoryview(b""), True)
+        )
+        if isinstance(found, str):
+            return False
+        # Which message of a Protobuf schema it is, the payload tells.
+        return rule.strategy == "topic" or found.parsed.schema_type is not SchemaType.PROTOBUF
+
+    async def check(
+        self, records: Sequence[Record], first: int, problems_max: int | None = None
+    ) -> None:
+        """Records of the batch, from the place `first` on."""
+        size, started = 0, self._checks.instant()
+        for place, record in enumerate(records, first):
+            for rule in self._rules:
+                data = rule.data_of(record)
+                if data is None:
+                    continue
+                size += len(data) if rule.is_full else ID_BYTES
+                same = self._same.get(rule.part)
+                if (
+                    same is not None
+                    and data.startswith(same[0])
+                    and same[1].check(memoryview(data)[ID_BYTES:]) is None
+                ):
+                    continue
+                problem = await self._check_one(rule, record)
+                if problem is not None:
+                    self.problems[place] = problem
+                    break
+            if problems_max is not None and len(self.problems) >= problems_max:
+                break
+            if size >= SLICE_BYTES:
+                self.nanoseconds += self._checks.instant() - started
+                await self._checks.pause()
+                size, started = 0, self._checks.instant()
+        self.nanoseconds += self._checks.instant() - started
+
+    async def _check_one(self, rule: Rule, record: Record) -> SchemaViolation | None:
+        named = read_named(record, rule)
+        if isinstance(named, SchemaViolation):
+            return named
+        found = await self._checks.find_known(self._topic, rule, named)
+        if isinstance(found, str):
+            return SchemaViolation(found, schema_id=named.schema_id)
+        if not rule.is_full:
             return None
-        return _validate(self._known, Named(self._known.schema_id, payload, True))
-
-
-def read_named(record: Record) -> Named | SchemaViolation:
-    """What the value says of its schema; the wire format comes before the header."""
-    value = record.value or b""
-    if value[:1] == b"\x00" and len(value) >= ID_BYTES:
-        payload = memoryview(value)[ID_BYTES:]
-        return Named(int.from_bytes(value[1:ID_BYTES]), payload, True)
-    for name, text in record.headers:
-        if name == HEADER:
-            if text is None or not text.isdigit() or len(text) > 10:
-                return _violation("the header schema-id is no number")
-            return Named(int(text), memoryview(value), False)
-    return Named(None, memoryview(value), False)
-
-
-def _subject(topic: str, settings: TopicSettings, known: KnownSchema, named: Named) -> str:
-    """The name under which the schema must be registered."""
-    strategy = settings.goqueue_schema_subject
-    if strategy == "topic":
-        return f"{topic}-value"
-    indexes: list[int] = []
-    if known.parsed.schema_type is SchemaType.PROTOBUF and named.has_prefix:
-        from goqueue.schemas.protobuf.validation import read_indexes
-
-        found = read_indexes(named.payload)
-        indexes = found[0] if found is not None else []
-    name = known.record_name(indexes) or ""
-    return name if strategy == "record" else f"{topic}-{name}"
-
-
-def _validate(known: KnownSchema, named: Named) -> SchemaViolation | None:
-    validator = known.validator if named.has_prefix else known.bare_validator
-    problem = validator.check(named.payload)
-    if problem is None:
-        return None
-    text = f"the value is not what schema {known.schema_id} describes, at {problem}"
-    return _violation(text, problem.path)
-
-
-def _violation(text: str, path: str = "") -> SchemaViolation:
-    return SchemaViolation(text, [0], path)
+        validator = found.validator if named.is_framed else found.bare_validator
+        prefix = (rule.data_of(record) or b"")[:ID_BYTES]
+        if rule.strategy == "topic" and read_prefix(prefix) == found.schema_id:
+            self._same[rule.part] = prefix, validator
+        problem = validator.check(named.payload)
+        if problem is None:
+            return None
+        text = f"the {rule.part} is not what schema {found.schema_id} describes, at {problem}"
+        return SchemaViolation(text, path=problem.path, schema_id=found.schema_id)

@@ -39,13 +39,14 @@ class FoundSchema(msgspec.Struct, frozen=True):
 
 
 class FindSchema(Verb[FoundSchema], frozen=True):
-    """By its id, or the latest of a subject."""
+    """By its id, its GUID, or the latest of a subject."""
 
     name = "find_schema"
     reply_type = FoundSchema
 
     schema_id: int = 0
     subject: str = ""
+    guid: str = ""
 
 
 class KnownSchema:
@@ -53,7 +54,7 @@ class KnownSchema:
 
     def __init__(self, found: FoundSchema, parsed: Schema, until: Instant) -> None:
         self.schema_id = found.schema_id
-        self.subjects = found.subjects
+        self.subjects = frozenset(found.subjects)
         self.parsed = parsed
         self.until = until
         self.validator: Validator = parsed.compile()
@@ -78,6 +79,7 @@ class SchemaDirectory:
         self._disk = broker.environment.disk
         self._known: OrderedDict[int, KnownSchema] = OrderedDict()
         self._latest: OrderedDict[str, tuple[int, Instant]] = OrderedDict()
+        self._guids: OrderedDict[str, int] = OrderedDict()
         if broker.others is not None:
             broker.others.serve(FindSchema, self._find_here)
 
@@ -98,6 +100,15 @@ class SchemaDirectory:
         found = await self._ask(FindSchema(schema_id=schema_id))
         return await self._keep_known(found) if found.schema_id else None
 
+    async def find_by_guid(self, guid: str) -> KnownSchema | None:
+        if guid in self._guids:
+            return await self.find(self._guids[guid])
+        found = await self._ask(FindSchema(guid=guid))
+        if not found.schema_id:
+            return None
+        _keep(self._guids, guid, found.schema_id)
+        return await self._keep_known(found)
+
     async def find_latest(self, subject: str) -> KnownSchema | None:
         schema_id, until = self._latest.get(subject, (0, Instant(0)))
         if self._broker.schemas.is_coordinating or self._clock.instant() >= until:
@@ -111,7 +122,8 @@ class SchemaDirectory:
     async def _keep_known(self, found: FoundSchema) -> KnownSchema:
         before = self._known.get(found.schema_id)
         if before is not None:
-            before.subjects, before.until = found.subjects, self._later(KNOWN_SECONDS)
+            before.subjects = frozenset(found.subjects)
+            before.until = self._later(KNOWN_SECONDS)
             return before
         parsed = await self._disk.in_background(
             lambda: parse_schema(found.schema, found.references)
@@ -137,8 +149,10 @@ class SchemaDirectory:
 
 def _look(machine: RegistryMachine, verb: FindSchema) -> FoundSchema:
     try:
-        if verb.subject:
-            stored: StoredSchema = machine.version(verb.subject, LATEST).stored
+        if verb.guid:
+            stored: StoredSchema = machine.schema_by_identity(verb.guid)
+        elif verb.subject:
+            stored = machine.version(verb.subject, LATEST).stored
         else:
             stored = machine.schema(verb.schema_id)
     except SchemaError:

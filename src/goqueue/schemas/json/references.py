@@ -9,6 +9,16 @@ from goqueue.schemas.json.keywords import definitions, subschemas
 
 BASE: Final = "https://schema.invalid/"  # of documents without $id
 
+# Schemas of schemas: validators know them.  They allow what a value says of itself, so for
+# comparisons and bounds they count as anything.
+METASCHEMAS: Final = (
+    "http://json-schema.org/draft-04/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-07/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+)
+
 Node = dict[str, Any] | bool
 
 
@@ -16,10 +26,10 @@ class References:
     """Of a document and of those that it refers to by name."""
 
     def __init__(self, document: Node, named: Mapping[str, Node]) -> None:
-        self._resources: dict[str, Node] = {}  # by URI, with and without anchors
+        self._resources: dict[str, Node] = dict.fromkeys(METASCHEMAS, True)  # by URI, with anchors
         self._bases: dict[int, str] = {}  # of each subschema
         for name, each in named.items():
-            self._add(each, urljoin(BASE, name))
+            self._add(each, _join(BASE, name))
         self._add(document, BASE)
 
     def _add(self, document: Node, base: str) -> None:
@@ -38,7 +48,7 @@ class References:
         """Its `$id` and anchors; gives the base of what is inside."""
         own = node.get("$id")
         if isinstance(own, str):
-            uri = urljoin(base, own)
+            uri = _join(base, own)
             self._resources.setdefault(uri.removesuffix("#"), node)
             if not own.startswith("#"):
                 base = urldefrag(uri)[0]
@@ -50,7 +60,7 @@ class References:
 
     def resolve(self, node: dict[str, Any], reference: str) -> Node:
         """What the reference in that subschema means; raises `InvalidSchema` if nothing."""
-        uri = urljoin(self._bases.get(id(node), BASE), reference)
+        uri = _join(self._bases.get(id(node), BASE), reference)
         address, fragment = urldefrag(uri)
         if not fragment or uri in self._resources:
             found = self._resources.get(uri.removesuffix("#"))
@@ -64,6 +74,13 @@ class References:
         if isinstance(found, dict):
             self._bases.setdefault(id(found), address)
         return found
+
+
+def _join(base: str, reference: str) -> str:
+    """Also where the base is a URN, which has no path that another one could be relative to."""
+    if reference.startswith("#"):
+        return urldefrag(base)[0] + reference
+    return urljoin(base, reference)
 
 
 def _follow(document: Any, pointer: str) -> Any:

@@ -17,11 +17,11 @@ from goqueue.schemas.limits import (
 from goqueue.schemas.schema import Problem
 
 _DRAFTS = {
-    "draft-04": jsonschema_rs.Draft4Validator,
-    "draft-06": jsonschema_rs.Draft6Validator,
-    "draft-07": jsonschema_rs.Draft7Validator,
-    "2019-09": jsonschema_rs.Draft201909Validator,
-    "2020-12": jsonschema_rs.Draft202012Validator,
+    "draft-04": (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft4),
+    "draft-06": (jsonschema_rs.Draft6Validator, jsonschema_rs.Draft6),
+    "draft-07": (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft7),
+    "2019-09": (jsonschema_rs.Draft201909Validator, jsonschema_rs.Draft201909),
+    "2020-12": (jsonschema_rs.Draft202012Validator, jsonschema_rs.Draft202012),
 }
 DEFAULT_DRAFT = "draft-07"
 
@@ -40,9 +40,10 @@ def draft_of(document: Node) -> str:
 def compile_schema(document: Node, named: dict[str, Node]) -> Any:
     """Raises `InvalidSchema` where the draft's own schema, or a pattern, is broken."""
     try:
-        registry = jsonschema_rs.Registry(list(named.items())) if named else None
+        draft, number = _DRAFTS[draft_of(document)]
+        # Referenced schemas that name no draft are of this one's.
+        registry = jsonschema_rs.Registry(list(named.items()), number) if named else None
         options = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS_MAX)
-        draft = _DRAFTS[draft_of(document)]
         return draft(document, registry=registry, pattern_options=options, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         message = getattr(error, "message", None) or str(error)
@@ -51,12 +52,25 @@ def compile_schema(document: Node, named: dict[str, Node]) -> Any:
 
 
 class JsonValidator:
-    def __init__(self, compiled: Any, looks: Looks) -> None:
+    def __init__(
+        self, compiled: Any, looks: Looks, typed: msgspec.json.Decoder[Any] | None
+    ) -> None:
         self._compiled = compiled
+        self._accept = None if typed is None else typed.decode
         self._looks = looks
         self._looks_max = looks.at(PAYLOAD_DEPTH_MAX)
 
     def check(self, payload: memoryview) -> Problem | None:
+        if self._accept is not None:
+            try:
+                self._accept(payload)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                pass  # perhaps it is valid all the same
+            else:
+                return None
+        return self._check_wholly(payload)
+
+    def _check_wholly(self, payload: memoryview) -> Problem | None:
         try:
             document = msgspec.json.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -80,12 +80,16 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
             try:
                 partition = await _partition(broker, found, item.index)
                 batches = _batches(item)
-                admitted = None
+                admitted = left_out = None
                 if partition.log.settings.validates:
-                    await broker.check_schemas(partition, batches)
+                    left_out = await broker.check_schemas(
+                        partition, batches, transactional_id=request.transactional_id
+                    )
                 if request.transactional_id is not None or is_transactional(batches):
                     admitted = await _admit(broker, request, header.api_version, partition, batches)
-                appended = broker.append(partition, batches, waits=waits, is_checked=True)
+                appended = broker.append(
+                    partition, batches, waits=waits, is_checked=True, left_out=left_out
+                )
             except GoQueueError as error:
                 reply.refuse(topic.topic, item.index, _code(error, header.api_version), error)
                 if isinstance(error, TransactionError) and broker.transactions.is_coordinating:

@@ -18,10 +18,10 @@ def test_a_schema_is_parsed_once_and_its_subjects_are_asked_again():
             await broker.schemas.register("a", A)
             known = await found.find(1)
             assert known is not None
-            assert known.subjects == ("a",)
+            assert known.subjects == {"a"}
             await broker.schemas.register("b", A)
             assert await found.find(1) is known
-            assert known.subjects == ("a",)
+            assert known.subjects == {"a"}
             assert await found.find(1, "b") is known
             assert sorted(known.subjects) == ["a", "b"]
             await broker.schemas.set_level("a", Level.NONE)

@@ -12,6 +12,7 @@ from litestar.params import HeaderParameter, PathParameter
 from goqueue.api.errors import ErrorBody
 from goqueue.api.messages import (
     INT32_MAX,
+    InvalidMessage,
     MessagePage,
     OffsetBody,
     PublishResponse,
@@ -32,7 +33,13 @@ from goqueue.api.parsing import (
 )
 from goqueue.broker import Broker, Partition
 from goqueue.broker.messages.merged_reader import Position, cursor_from_text
-from goqueue.broker.messages.outgoing import Acks, Outcome, OutgoingMessage, Published
+from goqueue.broker.messages.outgoing import (
+    Acks,
+    Outcome,
+    OutgoingMessage,
+    Published,
+    PutAside,
+)
 from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, InvalidRequest, OffsetOutOfRange
 from goqueue.model.ids import Offset
@@ -208,8 +215,15 @@ def _replay_headers(outcomes: list[Outcome]) -> dict[str, str] | None:
 
 def _result(outcome: Outcome) -> PublishResult:
     if isinstance(outcome, Published):
+        if outcome.invalid is not None:
+            return PublishResult(dead_letter=_dead_letter(outcome, outcome.invalid))
         return PublishResult(outcome.partition, outcome.offset, time_text(outcome.timestamp))
     return PublishResult(error=problem_of(outcome))
+
+
+def _dead_letter(outcome: Published, invalid: PutAside) -> InvalidMessage:
+    at = (invalid.topic, outcome.partition, outcome.offset)
+    return InvalidMessage(*at, invalid.problem, invalid.path, invalid.schema_id)
 
 
 # --- read ---------------------------------------------------------------------------------------
