@@ -17,6 +17,7 @@ import uvloop
 from goqueue.wire.kio_import import load_kio
 
 load_kio()
+sys.modules.setdefault("pydantic", None)  # type: ignore[arg-type] # as `goqueue server` does
 
 from goqueue.model.config import Config  # noqa: E402
 from goqueue.server.server import running_node  # noqa: E402

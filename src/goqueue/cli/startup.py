@@ -1,4 +1,4 @@
-"""Tricks by which short commands start quickly.
+"""Tricks by which short commands, and the server, start quickly.
 
 Each reaches into a library, and has a test in `tests/unit/cli/test_startup.py` that notices when a
 new version of that library has changed there.
@@ -6,8 +6,10 @@ new version of that library has changed there.
 * Libraries load others that this command has no use for: these are taken for not installed.
 * Typer checks arguments with pydantic, whose import takes longer than all the rest of a short
   command.  The few types that commands here use are converted by hand instead.
+* A start makes objects that stay, and the garbage collector looks at all of them again and again.
 """
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -25,6 +27,22 @@ def skip_httpx_command() -> None:
 def skip_hypothesis() -> None:
     """kio teaches it its types, where it is installed: a quarter of a second."""
     _pretend_missing("hypothesis")
+
+
+def skip_pydantic() -> None:
+    """Litestar brings plugins for it, where it is installed: a tenth of the server's start."""
+    _pretend_missing("pydantic")
+
+
+def pause_gc() -> None:
+    """Until `resume_gc`: a start makes little garbage."""
+    gc.disable()
+
+
+def resume_gc() -> None:
+    """Collections pass over what the start has made: nearly all of it stays."""
+    gc.freeze()
+    gc.enable()
 
 
 def _pretend_missing(name: str) -> None:

@@ -45,9 +45,31 @@ command(["7", "--names", "a"], standalone_mode=False)
             PARSE.replace("PLAIN", ""),
             "pydantic",
         ),
+        (
+            "from goqueue.cli.startup import *\nskip_pydantic()\n"
+            "from litestar import Litestar\nLitestar([])",
+            "from litestar import Litestar\nLitestar([])",
+            "pydantic",
+        ),
     ],
-    ids=["httpx", "kio", "typer"],
+    ids=["httpx", "kio", "typer", "litestar"],
 )
 def test_a_trick_keeps_a_module_out(with_it: str, without_it: str, module: str):
     assert loads(without_it, module), "the library needs no trick any more: drop it"
     assert not loads(with_it, module)
+
+
+def test_collections_pass_over_what_a_start_has_made():
+    program = """
+import gc
+from goqueue.cli.startup import pause_gc, resume_gc
+pause_gc()
+print(gc.isenabled())
+made = [[] for _ in range(1000)]
+resume_gc()
+print(gc.isenabled(), gc.get_freeze_count() >= 1000)
+"""
+    shown = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, check=True, text=True
+    )
+    assert shown.stdout.split() == ["False", "True", "True"]

@@ -227,10 +227,12 @@ def _run(merged: "Merged", remerged: "Callable[[], Merged]") -> None:
 
     from goqueue.cli.logs import set_up
     from goqueue.cli.nodes.plan import refuse_directory_of_nodes
-    from goqueue.cli.startup import skip_hypothesis
+    from goqueue.cli.startup import pause_gc, skip_hypothesis, skip_pydantic
 
     refuse_directory_of_nodes(Path(merged.config.data_dir))
     skip_hypothesis()
+    skip_pydantic()
+    pause_gc()
     set_up(merged.config.log_format, merged.config.log_level)
     config = _fit(merged.config)
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -260,6 +262,7 @@ async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
 
     from goqueue.cli.logs import set_level
     from goqueue.cli.signals import Signals
+    from goqueue.cli.startup import resume_gc
     from goqueue.runtime.service_manager import ServiceManager
     from goqueue.runtime.tasks import owned_tasks
     from goqueue.server import ServerLog, running_node
@@ -270,6 +273,7 @@ async def _serve(config: "Config", read_config: "Callable[[], Config]") -> None:
         try:
             async with running_node(config, server_log=server_log) as node, owned_tasks() as tasks:
                 signals.node = node
+                resume_gc()
                 print(node.ready_line(), flush=True)
                 if node.first_password is not None:
                     name, password = config.auth.init_admin, node.first_password
