@@ -168,7 +168,7 @@ async def measure(state: str, count: int, rate: int, directory: Path) -> Figures
         waiting.cancel()
     pulse.stop()
     peak = _memory("VmHWM")
-    await host.settled()
+    await host.wait_settled()
     stored = await _journal(disk, directory).newest_snapshot()
     assert stored is not None
     again, _, _ = STATES[state](count)

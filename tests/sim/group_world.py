@@ -163,7 +163,7 @@ class Engine:
             await transactions.wait_ready(task.name)
             transactions.admit(task.name, task.who, TopicPartition(TOPIC, index), adds=False)
             appended = broker.append(partition, _batch(broker, task.who, sequence, value))
-            await partition.committed(appended.last_offset)
+            await partition.wait_committed(appended.last_offset)
             await transactions.wait_durable(task.name)
         task.sequences[index] = sequence + 1
         task.values.add(value)

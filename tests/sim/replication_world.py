@@ -283,7 +283,7 @@ class Controller:
         world, now = self._cluster.world, self._cluster.world.loop.time()
         for node in NODES:
             host = host_of(node)
-            is_heard = world.alive(host) and not world.paused(host)
+            is_heard = world.alive(host) and not world.is_paused(host)
             if is_heard and world.fabric.reaches(host, "controller"):
                 self._heard[node] = now
                 if self._cluster.nodes.get(node) is not None:
@@ -528,7 +528,7 @@ class Node:
         self.partition.check_enough_replicas()
         headers = batches.verified_headers(data)
         appended = self.partition.append(bytearray(data), headers, NOW)
-        await self.partition.committed(appended.last_offset, 2.0)
+        await self.partition.wait_committed(appended.last_offset, 2.0)
         return struct.pack(">q", appended.first_offset)
 
     async def _end(self, data: bytes) -> bytes:
@@ -536,7 +536,7 @@ class Node:
         self.partition.check_enough_replicas()
         producer, commits = struct.unpack(">q?", data)
         offset = self.partition.append_marker(Marker(producer, 0, 0, commits=commits), NOW)
-        await self.partition.committed(offset, 2.0)
+        await self.partition.wait_committed(offset, 2.0)
         return struct.pack(">q", offset)
 
     # --- for the world ----------------------------------------------------------------------------
@@ -736,7 +736,7 @@ class Cluster:
         self.controller.is_deaf = False
         for node in NODES:
             host = host_of(node)
-            if world.paused(host):
+            if world.is_paused(host):
                 world.resume(host)
             at = self.nodes.get(node)
             if at is not None and at.log.failed is not None:
@@ -851,7 +851,7 @@ class Faults:
         for _ in range(chance.randrange(1, 5)):
             world.run_for(chance.uniform(0.0, 0.2))
             node = self.chance.choice([*NODES, self.cluster.controller.image.leader or NODES[0]])
-            if world.alive(host_of(node)) and not world.paused(host_of(node)):
+            if world.alive(host_of(node)) and not world.is_paused(host_of(node)):
                 self.cluster.lose_power(node)
                 world.run_for(chance.uniform(0.0, 0.05))
                 self.cluster.start(node)
@@ -928,7 +928,7 @@ class Faults:
         world.fabric.heal()
         self.cluster.controller.is_deaf = False
         for node in NODES:
-            if world.paused(host_of(node)):
+            if world.is_paused(host_of(node)):
                 world.resume(host_of(node))
             world.disk(host_of(node)).make_room()
             world.disk(host_of(node)).slow_syncs(0.0, 0.0)

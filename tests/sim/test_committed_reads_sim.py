@@ -94,7 +94,7 @@ async def fetched_offset(broker: Broker) -> int:
 
 async def committed_offset(broker: Broker) -> int:
     try:
-        _, committed = await GroupAdmin(broker).committed(GROUP)
+        _, committed = await GroupAdmin(broker).read_committed(GROUP)
     except GroupNotFound:
         return 0
     return committed[TopicPartition(TOPIC, 0)].offset

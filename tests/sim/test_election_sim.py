@@ -42,14 +42,14 @@ def test_there_is_one_controller_again_whatever_breaks(seed: int):
                 nodes.quorum.cut(one)
             case 7:
                 nodes.quorum.lose = 0.3
-            case _ if world.alive(one) and not world.paused(one):
+            case _ if world.alive(one) and not world.is_paused(one):
                 world.pause(one)
             case _:
                 pass
 
     def heal() -> None:
         for host in nodes.hosts:
-            if world.paused(host):
+            if world.is_paused(host):
                 world.resume(host)
         world.fabric.heal()
         nodes.quorum.heal()

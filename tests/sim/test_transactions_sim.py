@@ -117,7 +117,7 @@ class Successor:
         partition = await broker.partition("orders", 0)
         broker.transactions.admit("tx", who, (TopicName("orders"), 0), adds=True)
         appended = broker.append(partition, batch_of(broker, who, sequence, value))
-        await partition.committed(appended.last_offset)
+        await partition.wait_committed(appended.last_offset)
         await broker.transactions.wait_durable("tx")
         return partition
 

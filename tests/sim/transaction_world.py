@@ -148,7 +148,7 @@ class Workload:
             partition = await broker.partition(*place)
             await self._admit(broker, producer, who, TopicPartition(TopicName(place[0]), place[1]))
             appended = broker.append(partition, batch_of(broker, who, sequence, value))
-            await partition.committed(appended.last_offset)
+            await partition.wait_committed(appended.last_offset)
             await broker.transactions.wait_durable(producer.name)
             told = written.acked.setdefault(value, appended.first_offset)
             if told != appended.first_offset:

@@ -165,7 +165,7 @@ class Ledger:
         appended = broker.append(partition, self._encode(broker, batch))
         batch.offset = appended.first_offset
         if self.chance.random() < 0.7:  # acks=all
-            await partition.committed(appended.last_offset)
+            await partition.wait_committed(appended.last_offset)
             if topic.is_durable:
                 book.promise(batch)
                 self.acked += 1

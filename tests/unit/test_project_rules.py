@@ -116,32 +116,6 @@ PARTICIPLE = re.compile(
 )
 # Functions that are named by a participle all the same, and why.
 PARTICIPLES_ALLOWED = {"embedding.embedded": "`with goqueue.embedded() as broker` is published"}
-# Functions that are to be renamed.  The list may only get shorter.
-KNOWN_PARTICIPLES = {
-    "broker.barrier.settled",
-    "broker.groups.admin.committed",
-    "broker.journal.committed",
-    "broker.machine_host.settled",
-    "broker.machine_host.uncommitted",
-    "broker.messages.transactional_publish.settled",
-    "broker.metadata.consensus_journal.committed",
-    "broker.queues.group_link.committed",
-    "broker.queues.service.settled",
-    "broker.queues.settlement.leased",
-    "broker.queues.state.settled",
-    "broker.replicas.replica.wanted",
-    "broker.storage.partition.committed",
-    "broker.storage.partition_journal.committed",
-    "broker.storage.partition_journal.settled",
-    "broker.transactions.application_transactions.settled",
-    "broker.transactions.coordinator.settled",
-    "broker.transactions.log.settled",
-    "broker.transactions.orphans.opened_in",
-    "server.cluster.listener.limited_by",
-    "server.kafka.connection.limited_by",
-    "server.kafka.frame_listener.limited_by",
-    "testing.sim.world.paused",
-}
 
 # Modules without a unit test file of their own, and why.  Every other module of these packages has
 # one: queue/lease.py has tests/unit/queue/test_lease.py.
@@ -243,11 +217,11 @@ def test_functions_are_verbs():
         and not any("property" in ast.unparse(each) for each in node.decorator_list)
         and not EXCUSE.search(lines(path)[node.lineno - 1])
     }
-    excused = KNOWN_PARTICIPLES | PARTICIPLES_ALLOWED.keys()
+    excused = PARTICIPLES_ALLOWED.keys()
     more = [place for name, place in found.items() if name not in excused]
     assert not more, message(more, "say what the function does: `merge`, `find_leased`, `wait_…`")
     gone = sorted(excused - found.keys())
-    assert not gone, f"take from KNOWN_PARTICIPLES and PARTICIPLES_ALLOWED: {gone}"
+    assert not gone, f"take from PARTICIPLES_ALLOWED: {gone}"
 
 
 def _look_ahead(path: Path, node: ast.AST) -> Iterator[int]:

@@ -19,12 +19,12 @@ ReplyT = TypeVar("ReplyT")
 
 
 class Settles(Protocol):
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when everything decided so far is committed."""
 
 
 class SettlesAbout(Protocol):
-    async def settled(self, about: object = None, /) -> None:
+    async def wait_settled(self, about: object = None, /) -> None:
         """As `Settles`, of what concerns the first argument of the method that refused."""
 
 
@@ -37,10 +37,10 @@ class Barrier:
     def __init__(self, *hosts: Settles) -> None:
         self._hosts = hosts
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when everything decided so far is committed."""
         for host in self._hosts:
-            await host.settled()
+            await host.wait_settled()
 
     async def __aenter__(self) -> None:
         pass
@@ -52,7 +52,7 @@ class Barrier:
         traceback: TracebackType | None,
     ) -> None:
         if error is None or isinstance(error, GoQueueError):
-            await self.settled()
+            await self.wait_settled()
 
 
 def settle_refusals(
@@ -67,7 +67,7 @@ def settle_refusals(
         except TimedOut:
             raise  # it rests on nothing that was decided, and the log may be what is slow
         except GoQueueError:
-            await self.settled(*args[:1])
+            await self.wait_settled(*args[:1])
             raise
 
     return call

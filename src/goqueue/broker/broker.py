@@ -412,7 +412,7 @@ class Broker:
         is_checked: bool = False,
         left_out: LeftOut | None = None,
     ) -> Appended:
-        """Check and append what a producer sent.  `partition.committed(…)` tells when it is safe.
+        """Check and append what a producer sent; `partition.wait_committed(…)` tells if it is safe.
 
         Without `waits` nobody will ask for that, and it may lie on this node alone.  The bytes are
         stamped in place.  A topic that validates takes only what `check_schemas` let pass.

@@ -56,7 +56,7 @@ class Journal(Protocol):
     def has_uncommitted(self) -> bool:
         """Asked at every look, so it is quick."""
 
-    def committed(self, offset: Offset) -> asyncio.Future[None]:
+    def wait_committed(self, offset: Offset) -> asyncio.Future[None]:
         """Done when the value there will outlive a power cut; asks for a sync."""
 
     def demand_sync(self) -> None:
@@ -111,5 +111,5 @@ class ResignedJournal:
         raise self._lost()
 
     end_offset = epoch = failed = has_uncommitted = property(_refuse)
-    is_committed = committed = demand_sync = _refuse
+    is_committed = wait_committed = demand_sync = _refuse
     read = newest_snapshot = read_snapshot = store_snapshot = _refuse

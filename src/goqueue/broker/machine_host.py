@@ -145,9 +145,9 @@ class MachineHost(Generic[MachineT]):
         try:
             seen = look(self._machine)
         except GoQueueError:
-            await self.settled()
+            await self.wait_settled()
             raise
-        committed = self.uncommitted()
+        committed = self.pending_commit()
         if committed is not None:
             await committed
         return seen
@@ -176,17 +176,17 @@ class MachineHost(Generic[MachineT]):
         """Why nothing more can be decided; the machine may be ahead of its log by then."""
         return self._journal.failed
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when everything decided so far is durable, but for what was deferred."""
-        committed = self.uncommitted()
+        committed = self.pending_commit()
         if committed is not None:
             await committed
 
-    def uncommitted(self) -> Committed:
+    def pending_commit(self) -> Committed:
         """Done when all that is in the log by now is committed; None when it is."""
         if not self._journal.has_uncommitted:
             return None
-        committed = self._journal.committed(Offset(self._journal.end_offset - 1))
+        committed = self._journal.wait_committed(Offset(self._journal.end_offset - 1))
         if committed.done():
             committed.exception()  # of a log that failed; there may be no waiter
         return committed
@@ -198,9 +198,9 @@ class MachineHost(Generic[MachineT]):
     async def durable(self, written: Written) -> None:
         """Return when this is durable; None: everything so far, for it may repeat what is not."""
         if written is None:
-            await self.settled()
+            await self.wait_settled()
         elif not self._journal.is_committed(written):
-            await self._journal.committed(written)
+            await self._journal.wait_committed(written)
 
     # --- deciding ---------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class MachineHost(Generic[MachineT]):
         try:
             reply, committed = self.submit_now(decide)
         except GoQueueError:
-            await self.settled()
+            await self.wait_settled()
             raise
         if committed is not None:
             await committed
@@ -223,7 +223,7 @@ class MachineHost(Generic[MachineT]):
         A refusal is raised at once: who passes it on to a client waits until all is `settled`.
         """
         reply, last = self.write(decide)
-        return reply, self.uncommitted() if last is None else self._journal.committed(last)
+        return reply, self.pending_commit() if last is None else self._journal.wait_committed(last)
 
     def write(
         self, decide: Callable[[MachineT], Decision[RecordT, ReplyT]]
@@ -290,7 +290,7 @@ class MachineHost(Generic[MachineT]):
     def all_committed(self) -> asyncio.Future[None]:
         """Done when everything that was decided up to now is durable, deferred or not."""
         self.write_deferred()
-        return self._journal.committed(Offset(self._journal.end_offset - 1))
+        return self._journal.wait_committed(Offset(self._journal.end_offset - 1))
 
     def notice_deadline(self) -> None:
         """Have it watched unless an earlier one is: verbs are many."""

@@ -77,7 +77,7 @@ class Faults:
         if self.nodes.quorum is not None:
             self.nodes.quorum.heal()
         for host in self.nodes.hosts:
-            if world.paused(host):
+            if world.is_paused(host):
                 world.resume(host)
             disk = world.disk(host)
             disk.make_room()
@@ -98,7 +98,7 @@ class Faults:
         return [host for host in self.nodes.hosts if self.world.alive(host)]
 
     def _some(self) -> str | None:
-        running = [host for host in self.running if not self.world.paused(host)]
+        running = [host for host in self.running if not self.world.is_paused(host)]
         return self.draw.choice(running) if running else None
 
     def _two(self) -> tuple[str, str]:
@@ -148,7 +148,7 @@ class Faults:
         self._note(f"{host} stands still for {seconds} s")
         self.world.pause(host)
         await asyncio.sleep(seconds)
-        if self.world.paused(host):
+        if self.world.is_paused(host):
             self.world.resume(host)
 
     # --- network ----------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Faults:
     async def roll(self) -> None:
         """All nodes are stopped and started, one after the other."""
         for host in self.draw.sample(self.nodes.hosts, len(self.nodes.hosts)):
-            if host not in self.nodes.brokers or self.world.paused(host):
+            if host not in self.nodes.brokers or self.world.is_paused(host):
                 continue
             self._note(f"{host} is told to stop")
             self.nodes.terminate(host)

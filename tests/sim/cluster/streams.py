@@ -75,7 +75,7 @@ class Streams(Clients):
                 [Record(0, now, None, each) for each in values], producer=producer
             )
             appended = broker.append(found, data)
-            await found.committed(appended.last_offset)
+            await found.wait_committed(appended.last_offset)
             return appended.first_offset
 
         while True:

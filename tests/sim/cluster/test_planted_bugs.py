@@ -22,7 +22,7 @@ from goqueue.broker.queues import receive, settlement
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_journal import PartitionJournal
 from goqueue.broker.storage.topic_directories import TopicDirectories
-from goqueue.broker.transactions.orphans import OrphanedTransactions, opened_in
+from goqueue.broker.transactions.orphans import OrphanedTransactions, find_open_in
 from goqueue.cluster import controller
 from goqueue.cluster.controller import isr, reassignment
 from goqueue.model.errors import GoQueueError, NodeUnreachable, NotLeader
@@ -82,7 +82,7 @@ def end_what_is_not_known_here(patch: pytest.MonkeyPatch) -> None:
     async def ask(_self: OrphanedTransactions, partition: Partition) -> list[Orphan]:
         return [
             Orphan(each.producer_id, each.epoch, each.ended_at, 0, "", -1)
-            for each in opened_in(partition)
+            for each in find_open_in(partition)
         ]
 
     patch.setattr(OrphanedTransactions, "_ask", ask)
@@ -196,7 +196,7 @@ async def _send_two_markers(workload: Any) -> None:
     assert now is not None
     newer = Marker(who.producer_id, who.epoch, now.coordinator_epoch + 5, commits=False)
     clock = workload._leader(test_transactions.ON_B).environment.clock
-    await partition.committed(partition.append_marker(newer, clock.now()))
+    await partition.wait_committed(partition.append_marker(newer, clock.now()))
     older = msgspec.structs.replace(newer, coordinator_epoch=newer.coordinator_epoch - 1)
     with pytest.raises(Exception, match="coordinator epoch"):
         partition.append_marker(older, clock.now())

@@ -83,7 +83,7 @@ async def publish(broker: Broker, topic: str, *values: str, index: int = 0) -> O
     """Returns when it is durable, as acks=all does."""
     partition = await broker.partition(topic, index)
     appended = append_through(broker, partition, *values)
-    await partition.committed(appended.last_offset)
+    await partition.wait_committed(appended.last_offset)
     return appended.first_offset
 
 

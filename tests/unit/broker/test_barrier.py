@@ -15,7 +15,7 @@ class Host:
         self.committed = asyncio.Event()
         self.asked = 0
 
-    async def settled(self, about: object = None) -> None:
+    async def wait_settled(self, about: object = None) -> None:
         self.asked += 1
         await self.committed.wait()
 
@@ -27,7 +27,7 @@ class Host:
 
 
 class FailedHost(Host):
-    async def settled(self, about: object = None) -> None:
+    async def wait_settled(self, about: object = None) -> None:
         raise StorageFailed("the log is read-only")
 
 

@@ -68,10 +68,10 @@ def test_it_is_subscribed_to_what_was_named_last_and_to_nothing_in_the_end():
         with LongPoll(clock, 60_000) as poll:
             poll.subscribe([first, second])
             poll.subscribe([second])
-            await first.committed(append(first, "one").last_offset)
+            await first.wait_committed(append(first, "one").last_offset)
             assert await poll.wait(1)
             assert now() >= 1, "nobody woke it"
-            await second.committed(append(second, "one").last_offset)
+            await second.wait_committed(append(second, "one").last_offset)
             before = now()
             assert await poll.wait(1)
             assert now() == before

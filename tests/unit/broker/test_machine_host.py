@@ -222,7 +222,7 @@ def test_a_read_shows_one_moment():
         reading = host.read(lambda machine: machine.total).__await__()
         next(reading)  # it has looked, and waits
         host.write(lambda machine: machine.add(10))
-        await host.settled()
+        await host.wait_settled()
         with pytest.raises(StopIteration) as done:
             next(reading)
         assert done.value.value == 1
@@ -445,7 +445,7 @@ def test_a_snapshot_is_written_in_slices_while_others_go_on(monkeypatch):
         assert sum(slices) == 2_000
         assert max(slices) <= SLICE_RECORDS
         assert turns > 10
-        await host.settled()
+        await host.wait_settled()
         for fate in range(3):
             again = await counting(disk.crash(fate))
             assert again.ahead.numbers == host.ahead.numbers

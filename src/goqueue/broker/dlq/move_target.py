@@ -61,13 +61,13 @@ class MoveHere:
     async def holds(self, move: Move) -> bool:
         partition = self._partition
         partition.check_leader()
-        await partition.committed(Offset(partition.log.end_offset - 1))
+        await partition.wait_committed(Offset(partition.log.end_offset - 1))
         return await holds(partition, move)
 
     async def append(self, data: bytearray) -> Committed:
         await self._services.check_schemas(self._partition, data, refuses=True)
         last = self._services.append(self._partition, data, is_checked=True).last_offset
-        return self._partition.committed(last)
+        return self._partition.wait_committed(last)
 
 
 async def holds(target: Partition, move: Move) -> bool:

@@ -189,7 +189,7 @@ class Redriver:
         if refusal is not None:
             raise refusal
         if ledger is not None:
-            await ledger.settled()  # nothing is moved that a crash leaves where it was
+            await ledger.wait_settled()  # nothing is moved that a crash leaves where it was
             job.forget_others(ledger.ahead.dead_letters.moves)
         while job.waiting:
             move = job.waiting[0]

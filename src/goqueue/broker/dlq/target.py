@@ -46,7 +46,7 @@ class TargetHere:
         if producer.batches[-1].last_sequence < sequence:
             return None
         end = partition.log.end_offset
-        await partition.committed(Offset(end - 1))
+        await partition.wait_committed(Offset(end - 1))
         return end
 
     async def append(self, data: bytearray) -> Offset:
@@ -54,7 +54,7 @@ class TargetHere:
         partition.check_enough_replicas()
         now: Timestamp = self._clock.now()
         last = partition.append(data, batches.verified_headers(data), now).last_offset
-        await partition.committed(last)
+        await partition.wait_committed(last)
         return last
 
 

@@ -122,7 +122,7 @@ class GroupAdmin:
         except InconsistentGroupProtocol:
             return []
 
-    async def committed(self, group_id: GroupId) -> tuple[GroupDescription, Committed]:
+    async def read_committed(self, group_id: GroupId) -> tuple[GroupDescription, Committed]:
         """The group, and its offsets by topic and partition, in order; raises `GroupNotFound`."""
         return await self._services.groups.host_of(group_id).read(
             lambda machine: (
@@ -140,7 +140,7 @@ class GroupAdmin:
 
     async def lag(self, group_id: GroupId) -> tuple[GroupDescription, list[PartitionLag]]:
         """Of every partition in which the group has committed, or which a member owns."""
-        group, committed = await self.committed(group_id)
+        group, committed = await self.read_committed(group_id)
         owners = {
             topic_partition: member
             for member in group.members

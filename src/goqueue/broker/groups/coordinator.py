@@ -130,10 +130,10 @@ class Groups:
         shards = {self._shard_of(each) for each in group_ids}
         return Barrier(*(self._hosts[each] for each in sorted(shards) if each in self._hosts))
 
-    async def settled(self) -> None:  # rule-ok: as every `Settles`
+    async def wait_settled(self) -> None:
         """Return when everything decided so far, in all shards, is committed."""
         for host in self.hosts:
-            await host.settled()
+            await host.wait_settled()
 
     # --- classic protocol -------------------------------------------------------------------------
 
@@ -312,7 +312,7 @@ class Groups:
         try:
             host.ahead.refuse_streams(group_id)
         except GroupError:
-            await host.settled()
+            await host.wait_settled()
             raise
 
     async def delete_group(self, group_id: GroupId) -> None:
@@ -414,7 +414,7 @@ class Groups:
         try:
             outcome, committed = host.submit_now(decide)
         except GoQueueError:
-            await host.settled()
+            await host.wait_settled()
             raise
         parked = (shard, outcome.reply.token) if isinstance(outcome.reply, Parked) else None
         if parked is not None:  # before anybody is woken: it may be this very caller

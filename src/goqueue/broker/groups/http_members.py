@@ -198,7 +198,7 @@ class GroupMembers:
         try:
             return await self._poll(request, long_poll)
         except GoQueueError:
-            await self._groups.host_of(request.group_id).settled()
+            await self._groups.host_of(request.group_id).wait_settled()
             raise
 
     async def _poll(self, request: PollRequest, long_poll: LongPoll | None) -> Polled:
@@ -248,7 +248,7 @@ class GroupMembers:
         if not assignment.revoking:  # else the member shall come back at once, and not be busy
             found = await self._read(poll, assignment)
         # What the member is told of its assignment is committed.
-        await self._groups.host_of(session.group_id).settled()
+        await self._groups.host_of(session.group_id).wait_settled()
         session.check_poll(poll.number)
         if poll.long_poll is not None and poll.long_poll.is_ended:  # nobody is there to see more
             await self._commit_processed(session)

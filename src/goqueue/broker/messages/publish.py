@@ -190,7 +190,7 @@ class Messages:
             for some, batch in made:
                 last = self._append(partition, some, batch, outcomes, acks)
                 if last is not None and acks == "all":
-                    waiting.append((partition.committed(last, timeout_seconds), some))
+                    waiting.append((partition.wait_committed(last, timeout_seconds), some))
         await _settle(waiting, outcomes)
         if idempotency_key is not None:
             await self._restore_times(topic.name, assigned, outcomes)

@@ -153,7 +153,7 @@ class TransactionAppends:
             for each, out in zip(batches, left_out, strict=True)
         ]
         last = max(each.last_offset for each in appended)
-        await partition.committed(last, self._timeout_seconds)
+        await partition.wait_committed(last, self._timeout_seconds)
         return list(map(describe_append, appended, left_out))
 
 

@@ -85,7 +85,7 @@ class TransactionMessages:
         )
         await self._admit(transactional_id, who, topic, [index], transaction_id)
         appended = self._broker.append(partition, batch, is_checked=True, left_out=left_out)
-        await partition.committed(appended.last_offset, self._timeout_seconds)
+        await partition.wait_committed(appended.last_offset, self._timeout_seconds)
         await transactions.wait_durable(transactional_id)
         return _describe(found, index, describe_append(appended, left_out))
 
@@ -137,7 +137,9 @@ class TransactionMessages:
                 for batch, out in zip(batches_of[index], left_out[index], strict=True)
             ]
             written[index] = list(map(describe_append, appended, left_out[index]))
-            commits.append(partition.committed(appended[-1].last_offset, self._timeout_seconds))
+            commits.append(
+                partition.wait_committed(appended[-1].last_offset, self._timeout_seconds)
+            )
         await asyncio.gather(*commits, self._broker.transactions.wait_durable(transactional_id))
         there = {index: batches_of[index] for index in elsewhere}
         written |= await self._appends.append_all(found, who, as_of, there, transactional_id)
@@ -183,9 +185,9 @@ class TransactionMessages:
         """Refuse when there is no open transaction, or when another one is meant."""
         self._check_open(transactional_id, who, transaction_id)
 
-    async def settled(self, about: object = None) -> None:
+    async def wait_settled(self, about: object = None) -> None:
         """Return when everything that was decided about a transactional id is durable."""
-        await self._broker.transactions.settled(about)
+        await self._broker.transactions.wait_settled(about)
 
     def _check_open(
         self, transactional_id: str, who: ProducerIdentity, transaction_id: str | None

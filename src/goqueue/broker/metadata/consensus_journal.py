@@ -101,7 +101,7 @@ class ConsensusJournal:
         self._advance()
         return self._committed < self._end
 
-    def committed(self, offset: Offset) -> asyncio.Future[None]:
+    def wait_committed(self, offset: Offset) -> asyncio.Future[None]:
         """Cancelling it cancels nobody's append."""
         if not self.is_committed(offset):
             awaited = None

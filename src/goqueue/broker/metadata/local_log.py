@@ -82,11 +82,11 @@ class LocalLog:
     def append(self, term: Term, at: Index, values: Sequence[bytes]) -> asyncio.Future[None]:
         self._check_term(term)
         assert at == Index(self._journal.end_offset), f"append at {at}, not at the end"
-        return self._journal.committed(self._journal.append(values))
+        return self._journal.wait_committed(self._journal.append(values))
 
     async def end(self) -> Index:
         end = self._journal.end_offset
-        await self._journal.settled()
+        await self._journal.wait_settled()
         return Index(end)
 
     def _check_term(self, term: Term) -> None:

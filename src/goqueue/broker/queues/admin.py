@@ -80,7 +80,7 @@ class QueueGroups:
         """For what nobody does to a group that is at work."""
         count = self.member_count(group_id)
         if count:
-            await self._services.groups.host_of(group_id).settled()
+            await self._services.groups.host_of(group_id).wait_settled()
             raise GroupNotEmpty(f"group {group_id!r} has members ({count}): stop them first")
 
     # --- looking ----------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class GroupLink:
             return self._groups.host_of(group_id).ahead.has_members(group_id)
         return (await self._look(node_id, group_id)).refusal is not None
 
-    async def committed(self, group_id: GroupId) -> Committed:
+    async def fetch_committed(self, group_id: GroupId) -> Committed:
         """All that is committed for the group."""
         node_id = self._coordinator(group_id)
         if node_id is None:
@@ -166,7 +166,7 @@ class GroupLink:
             (place.topic, place.partition, offset)
             for place, offset in self._groups.committed_offsets(verb.group_id).items()
         ]
-        await self._groups.host_of(verb.group_id).settled()
+        await self._groups.host_of(verb.group_id).wait_settled()
         return GroupView(refusal, committed)
 
     async def _commit_floors(self, _: NodeId, verb: CommitFloors) -> bool:

@@ -241,4 +241,4 @@ async def settle_all(ledgers: Iterable[Ledger]) -> None:
     for ledger in every:
         ledger.demand_sync()
     for ledger in every:
-        await ledger.settled()
+        await ledger.wait_settled()

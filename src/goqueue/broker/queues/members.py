@@ -180,7 +180,7 @@ class QueueMembers:
         try:
             return await self._poll(request, wait_ms, generation)
         except GroupError:  # of a membership that may not be committed, or not be ended
-            await self._groups.host_of(request.group_id).settled()
+            await self._groups.host_of(request.group_id).wait_settled()
             raise
 
     async def _poll(

@@ -65,7 +65,7 @@ class OffsetSync:
         # What is told is true also after a power cut.
         await settle_all(ledger for ledger in ledgers if ledger is not None)
         still = [each for each in states if self._queues.state(each.where) is each]
-        committed = await self._coordinator.committed(group_id)
+        committed = await self._coordinator.fetch_committed(group_id)
         floors = {each: each.ack_floor for each in still}
         news = [each for each in still if not _matches(committed.get(_place(each)), floors[each])]
         offsets = [
@@ -81,7 +81,7 @@ class OffsetSync:
     async def committed_offset(
         self, group_id: GroupId, place: TopicPartition
     ) -> CommittedOffset | None:
-        return (await self._coordinator.committed(group_id)).get(place)
+        return (await self._coordinator.fetch_committed(group_id)).get(place)
 
     async def adopt_commits(self, group_id: GroupId, states: Iterable[PartitionState]) -> None:
         """Move floors to where somebody else committed; durable before anything is answered.
@@ -89,7 +89,7 @@ class OffsetSync:
         Kafka lets anybody commit any offset.  A floor stays within its log, or what is published
         next would be taken for finished.
         """
-        committed = await self._coordinator.committed(group_id)
+        committed = await self._coordinator.fetch_committed(group_id)
         if not committed:
             return
         for state in states:

@@ -69,7 +69,7 @@ class MoveAckFloorHere(Verb[bool], frozen=True):
 class QueuesHere(Protocol):
     """`Queues`, of what this node leads."""
 
-    async def settled(self) -> None: ...  # rule-ok: the name of `Queues`
+    async def wait_settled(self) -> None: ...
 
     async def stats_ahead(self, group: str | None = None) -> list[GroupStats]: ...
 

@@ -172,9 +172,9 @@ class Queues:
         """Of the ledgers, and of the groups."""
         return (self._state.registry, *self._state.ledgers)
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when everything that was decided of queues so far is committed."""
-        await self._state.settled()
+        await self._state.wait_settled()
 
     @property
     def barrier(self) -> Barrier:

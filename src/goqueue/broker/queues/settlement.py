@@ -144,11 +144,13 @@ class Settlement:
         self, where: Where, first: int, last: int, ending: Ending, *, consumer: str | None
     ) -> list[Settled]:
         """As `settle_range`, in a partition that this node leads."""
-        claims = self.leased(where, first, last, consumer)
+        claims = self.find_in_flight(where, first, last, consumer)
         outcomes = await self._settle(claims, _count(claims), ending)
         return [outcome for outcome in outcomes if isinstance(outcome, Settled)]
 
-    def leased(self, where: Where, first: int, last: int, consumer: str | None = None) -> Claims:
+    def find_in_flight(
+        self, where: Where, first: int, last: int, consumer: str | None = None
+    ) -> Claims:
         """What is in flight in a range of offsets, as receipts for it would be read."""
         ledger = self._state.ledgers.find(where.topic, where.partition)
         if ledger is None:
@@ -165,7 +167,7 @@ class Settlement:
         found: list[tuple[Claims, int, Ending]] = []
         for first, last, ending in endings:
             check(ending)
-            claims = self.leased(where, first, last, consumer)
+            claims = self.find_in_flight(where, first, last, consumer)
             count = _count(claims)
             if count != last - first + 1:
                 raise ReceiptExpired(f"{consumer!r} does not hold all of {first} to {last}")

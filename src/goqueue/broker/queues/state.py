@@ -29,10 +29,10 @@ class QueueState:
         assert self._registry is not None, "the broker is not open"
         return self._registry
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when everything that was decided of queues so far is committed."""
         await settle_all(self.ledgers)
-        await self.registry.settled()
+        await self.registry.wait_settled()
 
     @property
     def groups(self) -> dict[GroupId, QueueGroup]:

@@ -74,7 +74,7 @@ class ReplicaLog:
         """Whether an answer may still change its log."""
         return not self.is_stopped and self.partition.role == self.following.role
 
-    def wanted(self, bytes_max: int) -> FetchPartition:
+    def next_fetch(self, bytes_max: int) -> FetchPartition:
         """What to ask for; to ask is to acknowledge all before."""
         log = self.partition.log
         acked = ack_offset(

@@ -39,7 +39,7 @@ class FollowerSession:
             self._told[key] = replica
             self._left_out.pop(key, None)
             topic = topics.setdefault(key.topic_id, FetchTopic(key.topic_id, []))
-            topic.partitions.append(replica.wanted(bytes_max(replica)))
+            topic.partitions.append(replica.next_fetch(bytes_max(replica)))
         return list(topics.values())
 
     def leave_out(self, replica: ReplicaLog) -> None:

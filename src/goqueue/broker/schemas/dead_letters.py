@@ -213,7 +213,7 @@ class SchemaDeadLetters:
                 first, last = appended.first_offset, appended.last_offset
             firsts.append(first)
             end = max(end, last)
-        await partition.committed(end, self._timeout_seconds)
+        await partition.wait_committed(end, self._timeout_seconds)
         return firsts
 
     async def _append_in_transaction(

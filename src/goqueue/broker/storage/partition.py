@@ -327,7 +327,9 @@ class Partition:
         if was_synced:
             self._on_dirty(self)
 
-    def committed(self, offset: Offset, timeout_seconds: float = math.inf) -> asyncio.Future[None]:
+    def wait_committed(
+        self, offset: Offset, timeout_seconds: float = math.inf
+    ) -> asyncio.Future[None]:
         """Done when `offset` is durable and visible.
 
         Fails with `StorageFailed`; with `TimedOut` soon after the time is over; `LeadershipLost`

@@ -78,11 +78,11 @@ class PartitionJournal:
     def has_uncommitted(self) -> bool:
         return self._partition.log.high_watermark < self._end
 
-    def committed(self, offset: Offset) -> asyncio.Future[None]:
-        return self._partition.committed(offset)
+    def wait_committed(self, offset: Offset) -> asyncio.Future[None]:
+        return self._partition.wait_committed(offset)
 
-    async def settled(self) -> None:
-        await self._partition.committed(Offset(self.end_offset - 1))
+    async def wait_settled(self) -> None:
+        await self._partition.wait_committed(Offset(self.end_offset - 1))
 
     def demand_sync(self) -> None:
         self._partition.demand_flush()
@@ -164,12 +164,12 @@ class PartitionJournal:
             if count == 1:
                 await self._check_room()
             elif unsynced >= UNSYNCED_BYTES_MAX:
-                await self._partition.committed(last)
+                await self._partition.wait_committed(last)
                 unsynced = 0
             else:
                 await asyncio.sleep(0)
         end = log_snapshot.encode_end(at, count, self._clock.now())
-        await self._partition.committed(self._append_piece(end, epoch))
+        await self._partition.wait_committed(self._append_piece(end, epoch))
         await self._partition.remove_before(at)
         await self._files.remove()
         self._snapshot_bytes = size

@@ -80,7 +80,7 @@ class SnapshotDirectory:
     async def _wait_committed(self, offset: Offset) -> None:
         """A snapshot is never ahead of its log: neither of the disk, nor of what all agree on."""
         if offset > self._partition.log.high_watermark:
-            await self._partition.committed(Offset(offset - 1))
+            await self._partition.wait_committed(Offset(offset - 1))
 
     def _begin(self, offset: Offset) -> SnapshotWriter:
         """Blocking."""

@@ -78,7 +78,7 @@ class GroupTransactions:
             await self._transactions.wait_durable(name)
             if reply is None:
                 # The decision may be on its way to disk.
-                await self._transactions.host_of(name).settled()
+                await self._transactions.host_of(name).wait_settled()
                 return None
             if isinstance(reply, ProducerIdentity):
                 return name, reply
@@ -126,10 +126,10 @@ class GroupTransactions:
             lambda machine: machine.applications.retire(application)
         )
 
-    async def settled(self, about: object = None) -> None:
+    async def wait_settled(self, about: object = None) -> None:
         """Return when everything that was decided about an application is durable."""
         name = about.application if isinstance(about, Attempt) else about
-        await self._transactions.settled(name)
+        await self._transactions.wait_settled(name)
 
     async def _end(
         self,
@@ -147,7 +147,7 @@ class GroupTransactions:
             if committed is not None:
                 await asyncio.shield(committed)
             else:  # the decision that is repeated may be on its way to disk
-                await host.settled()
+                await host.wait_settled()
         except asyncio.CancelledError:
             for transactional_id in ending:
                 self._transactions.complete_unattended(transactional_id)

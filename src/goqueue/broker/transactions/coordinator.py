@@ -163,12 +163,12 @@ class Transactions:
         one_each = {self._log.shard_of(each): each for each in mine}
         return Barrier(*(SettledShard(self._log, each) for each in one_each.values()))
 
-    async def settled(self, about: object = None) -> None:
+    async def wait_settled(self, about: object = None) -> None:
         """Return when everything that was decided up to now is durable.
 
         `about` a transactional id: in its shard; raises `NotCoordinator`.
         """
-        await self._log.settled(about if isinstance(about, str) else None)
+        await self._log.wait_settled(about if isinstance(about, str) else None)
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
         """Complete, in the background, what was decided before the last stop."""

@@ -147,7 +147,7 @@ class TransactionLog:
             await asyncio.shield(pending)
         self.refuse_if_failed(transactional_id)
 
-    async def settled(self, transactional_id: str | None = None) -> None:
+    async def wait_settled(self, transactional_id: str | None = None) -> None:
         """As `wait_committed`, at little cost when it is so; a full disk holds nobody up.
 
         Of the id's shard, or of all that this node leads.
@@ -156,7 +156,7 @@ class TransactionLog:
         for host in hosts:
             with contextlib.suppress(DiskFull):
                 host.write_deferred()
-            await host.settled()
+            await host.wait_settled()
 
     async def wait_committed(self, transactional_id: str) -> None:
         """Return when everything that was decided up to now in the id's shard is durable."""
@@ -174,8 +174,8 @@ class SettledShard:
         self._log = log
         self._transactional_id = transactional_id
 
-    async def settled(self) -> None:
-        await self._log.settled(self._transactional_id)
+    async def wait_settled(self) -> None:
+        await self._log.wait_settled(self._transactional_id)
 
 
 def _not_coordinator() -> NotCoordinator:

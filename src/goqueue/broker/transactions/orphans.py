@@ -60,7 +60,7 @@ class OrphanedTransactions:
     async def _ask(self, partition: Partition) -> list[Orphan]:
         if self.coordinators is None:
             return []
-        return await self.coordinators.find_orphans(partition, opened_in(partition))
+        return await self.coordinators.find_orphans(partition, find_open_in(partition))
 
     async def find(
         self, where: Place, opened: Sequence[OpenTransaction], shards: Sequence[int]
@@ -163,7 +163,7 @@ def agree(answers: Iterable[list[Orphan]]) -> list[Orphan]:
     return list((found or {}).values())
 
 
-def opened_in(partition: Partition) -> list[OpenTransaction]:
+def find_open_in(partition: Partition) -> list[OpenTransaction]:
     """As the partition knows them."""
     producers = partition.log.producers
     return [

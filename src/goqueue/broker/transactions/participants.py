@@ -145,7 +145,7 @@ def end_in_partition(partition: Partition, marker: Marker, clock: Clock) -> asyn
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     done.set_result(None)
     if partition.log.producers.has_ended(marker):
-        return partition.committed(Offset(partition.log.end_offset - 1))
+        return partition.wait_committed(Offset(partition.log.end_offset - 1))
     try:
         offset = partition.append_marker(marker, clock.now())
     except TopicNotFound:
@@ -153,4 +153,4 @@ def end_in_partition(partition: Partition, marker: Marker, clock: Clock) -> asyn
     except InvalidProducerEpoch as error:
         _log.warning("marker not needed", partition=str(partition), reason=str(error))
         return done
-    return partition.committed(offset)
+    return partition.wait_committed(offset)

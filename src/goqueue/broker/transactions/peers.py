@@ -268,7 +268,7 @@ class TransactionPeers:
         try:
             added = transactions.admit(transactional_id, who, at, adds=request.adds)
         except TransactionError:
-            await transactions.settled(transactional_id)
+            await transactions.wait_settled(transactional_id)
             raise
         if added is not None:
             await _answer_in_time(asyncio.shield(added))
@@ -281,7 +281,7 @@ class TransactionPeers:
                 transactional_id, who, request.group, adds=request.adds
             )
         except TransactionError:
-            await transactions.settled(transactional_id)
+            await transactions.wait_settled(transactional_id)
             raise
         await transactions.wait_durable(transactional_id)
 

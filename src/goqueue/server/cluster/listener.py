@@ -93,7 +93,7 @@ class ClusterListener(FrameListener):
         self._callers: dict[KafkaConnection, _Caller] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
-    def limited_by(self, limit: str) -> str:
+    def explain_limit(self, limit: str) -> str:
         return "fixed"
 
     def http_answer(self, connection: KafkaConnection) -> str:

@@ -56,7 +56,7 @@ class ConnectionOwner(Protocol):
     @property
     def login_seconds(self) -> float: ...
 
-    def limited_by(self, limit: str, /) -> str: ...
+    def explain_limit(self, limit: str, /) -> str: ...
     def identify(self, transport: asyncio.BaseTransport, /) -> Principal | None: ...
     def admit(self, connection: "KafkaConnection", /) -> bool: ...
     def forget(self, connection: "KafkaConnection", /) -> None: ...
@@ -81,7 +81,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             listener.config.request_bytes_max,
             listener.receive_buffer,
             port=listener.port,
-            limited_by=listener.limited_by("request_bytes_max"),
+            limited_by=listener.explain_limit("request_bytes_max"),
         )
         self._waiting: deque[bytearray] = deque()
         self._waiting_bytes = 0
@@ -305,7 +305,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def overdue(self, now: float) -> str | None:
         """Why this connection should be closed now, if so."""
         request_s, idle_s = self._config.request_ms / 1000, self._config.idle_ms / 1000
-        limited_by = self._listener.limited_by
+        limited_by = self._listener.explain_limit
         if self._begun_at is not None and self._reading and now - self._begun_at > request_s:
             return f"a request did not arrive whole in time ({limited_by('request_ms')})"
         if not self._may_write and now - self._last_read_by_peer(now) > request_s:

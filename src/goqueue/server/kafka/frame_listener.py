@@ -56,7 +56,7 @@ class FrameListener:
         self._reaper: asyncio.Task[None] | None = None
         self._stopping = False
 
-    def limited_by(self, limit: str) -> str:
+    def explain_limit(self, limit: str) -> str:
         """What to change about a limit, for people."""
         return f"setting {self.name}.{limit}"
 
@@ -103,7 +103,7 @@ class FrameListener:
         if len(self._connections) >= self.config.connections_max:
             limit = self.config.connections_max
             self.log_closing(
-                connection, f"more than {limit} ({self.limited_by('connections_max')})"
+                connection, f"more than {limit} ({self.explain_limit('connections_max')})"
             )
             return False
         self._connections[connection] = None
@@ -176,7 +176,7 @@ class FrameListener:
             reason = (
                 f"requests that are not whole or wait take {received.total} bytes on all"
                 f" connections, {received.bytes_max} allowed"
-                f" ({self.limited_by('received_bytes_max')});"
+                f" ({self.explain_limit('received_bytes_max')});"
                 " this one holds the most for the longest"
             )
             self._close_for_room(worst, reason)
@@ -188,7 +188,7 @@ class FrameListener:
         while (worst := unsent.to_close(now)) is not None:
             reason = (
                 f"replies that clients do not read take {unsent.total} bytes on all connections,"
-                f" {unsent.bytes_max} allowed ({self.limited_by('unsent_bytes_max')});"
+                f" {unsent.bytes_max} allowed ({self.explain_limit('unsent_bytes_max')});"
                 " this one holds the most for the longest"
             )
             self._close_for_room(worst, reason)

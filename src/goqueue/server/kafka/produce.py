@@ -93,7 +93,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
             except GoQueueError as error:
                 reply.refuse(topic.topic, item.index, _code(error, header.api_version), error)
                 if isinstance(error, TransactionError) and broker.transactions.is_coordinating:
-                    reply.wait_for(broker.transactions.host.uncommitted(), results)
+                    reply.wait_for(broker.transactions.host.pending_commit(), results)
             else:
                 reply.note_written(results, item.index, partition, appended, admitted)
     reply.release()
@@ -271,7 +271,7 @@ class _Reply:
             )
         )
         if self._waits:
-            committed = partition.committed(appended.last_offset, self._timeout_seconds)
+            committed = partition.wait_committed(appended.last_offset, self._timeout_seconds)
             self._wait_for(committed, results)
         self.wait_for(admitted, results)
 

@@ -335,7 +335,9 @@ def _endings(
         behind = last + 1
         match kind:
             case 0:
-                claims = broker.queues.settlement.leased(where, first, last, member.member_id)
+                claims = broker.queues.settlement.find_in_flight(
+                    where, first, last, member.member_id
+                )
                 leased = ((claim.first, claim.last) for some in claims.values() for claim in some)
                 yield from ((*each, Ack()) for each in join_ranges(leased))
             case 1:

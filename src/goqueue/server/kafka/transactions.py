@@ -82,7 +82,7 @@ async def handle_add_partitions_to_txn(
         codes = _add(context, transaction)
         if transaction.verify_only or any(code is not ErrorCode.none for code in codes.values()):
             try:
-                await context.broker.transactions.settled()  # what it rests on is committed
+                await context.broker.transactions.wait_settled()  # what it rests on is committed
             except GoQueueError as error:
                 codes = dict.fromkeys(codes, transaction_code(error))
         results.append(_answer_added(transaction, codes))

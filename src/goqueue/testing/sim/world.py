@@ -147,7 +147,7 @@ class World:
         self.loop.resume_life(life)
         self.fabric.resume()
 
-    def paused(self, host: str) -> bool:
+    def is_paused(self, host: str) -> bool:
         life = self._host(host).life
         return life is not None and life.alive and life.held is not None
 

@@ -244,7 +244,7 @@ def test_what_no_coordinator_knows_is_aborted_by_the_leader_and_not_while_nobody
         leader = workload._leader(ON_B)
         partition = await leader.partition(*ON_B)
         appended = leader.append(partition, batch_of(leader, stranger, 0, b"lost"))
-        await partition.committed(appended.last_offset)
+        await partition.wait_committed(appended.last_offset)
         return partition
 
     with workload_on_three_nodes() as workload:

@@ -31,7 +31,7 @@ async def append(
     else:
         await broker.transaction_peers.admit(name, who, partition, adds=True)
     appended = broker.append(partition, data)
-    await partition.committed(appended.last_offset)
+    await partition.wait_committed(appended.last_offset)
     if admitted is not None:
         await admitted
     return appended.first_offset

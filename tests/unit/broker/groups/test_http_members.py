@@ -130,7 +130,7 @@ async def test_transactions_and_their_markers_are_stepped_over(groups: Groups):
         Marker(7, 0, coordinator_epoch=0, commits=True),
         now=broker.environment.clock.now(),
     )
-    await partition.committed(marker)
+    await partition.wait_committed(marker)
     assert values(await groups.poll(member)) == ["a"]
     await groups.poll(member)
     await groups.poll(member)

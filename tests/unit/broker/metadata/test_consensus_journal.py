@@ -109,7 +109,7 @@ def test_fenced_leader_is_told_and_decides_no_more():
         with pytest.raises(Fenced):
             await host.submit(create("too-late-again"))
         with pytest.raises(Fenced):
-            await host.settled()
+            await host.wait_settled()
         assert host.failed is not None
         assert await topics(quorum.connect("c")) == ["mine"]
         await old.journal.close()
@@ -164,7 +164,7 @@ def test_cancelled_caller_does_not_take_its_change_back():
         _, committed = host.submit_now(create("t"))
         assert committed is not None
         committed.cancel()
-        await host.settled()
+        await host.wait_settled()
         assert await topics(quorum.connect("b")) == ["t"]
 
     run(story())

@@ -71,10 +71,10 @@ def test_a_group_at_work_is_not_deleted_and_one_without_members_is():
         host = bench.broker.groups.host
         committing = asyncio.ensure_future(commit(bench, "another"))
         await asyncio.sleep(0.0001)  # it has decided, and waits for the disk
-        assert host.uncommitted() is not None
+        assert host.pending_commit() is not None
         with pytest.raises(GroupNotEmpty, match="stop them first"):
             await groups.refuse_members(WORKERS)
-        assert host.uncommitted() is None, "a refusal waits for the log"
+        assert host.pending_commit() is None, "a refusal waits for the log"
         await committing
         with pytest.raises(GroupNotEmpty):
             await groups.delete(WORKERS)

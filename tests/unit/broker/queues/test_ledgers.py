@@ -353,7 +353,7 @@ def test_no_snapshot_is_kept_of_a_ledger_that_was_dropped_meanwhile():
         assert ledger is not None
         for number in range(300):
             await bench.queues.begin(f"group-{number}", ["jobs"], QueueSettings())
-        await ledger.settled()
+        await ledger.wait_settled()
         log = bench.broker.partitions.bundle(bench.broker.topic("jobs"), 0).find(LEDGER)
         assert log is not None
         end = log.log.end_offset

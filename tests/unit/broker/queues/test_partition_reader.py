@@ -62,7 +62,7 @@ UNREADABLE = {
 async def append(bench: Bench, data: bytearray) -> None:
     partition = await bench.broker.partition("jobs", 0)
     appended = bench.broker.append(partition, bytearray(data))
-    await partition.committed(appended.last_offset)
+    await partition.wait_committed(appended.last_offset)
 
 
 async def letters(bench: Bench) -> list[DeadLetter]:

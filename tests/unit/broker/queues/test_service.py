@@ -368,7 +368,7 @@ def test_a_receipt_of_a_forgotten_delivery_does_not_become_anothers(seed: int):
             settings = QueueSettings(delivery_durability="async", visibility_ms=1_000)
             await bench.queues.configure("workers", settings)
             await bench.receive()  # the group begins
-            await bench.queues.registry.settled()
+            await bench.queues.registry.wait_settled()
             await bench.sleep(1)
             await bench.publish("jobs", b"work")
             before.extend(await bench.receive())

@@ -43,7 +43,7 @@ def test_ranges_end_all_or_none():
 def test_a_range_is_what_is_in_flight_there_and_may_be_one_consumers():
     async def scenario(bench: Bench) -> None:
         settlement = bench.queues.settlement
-        assert settlement.leased(THERE, 0, 10**12) == {}, "nobody has begun there"
+        assert settlement.find_in_flight(THERE, 0, 10**12) == {}, "nobody has begun there"
         await bench.publish("jobs", *numbered(6))
         await bench.receive(max_messages=3)
         await bench.receive(consumer="bob", max_messages=3)

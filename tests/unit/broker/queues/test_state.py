@@ -64,13 +64,13 @@ def test_one_ledger_that_cannot_be_synced_leaves_queues_unsettled():
         await bench.publish("other", *numbered(2))
         await bench.receive("jobs")
         await bench.receive("other")
-        await state.settled()
+        await state.wait_settled()
         disk.fail_sync("/data/logs/other/0/ledger/*.log", times=None)
         for topic in ("jobs", "other"):
             ledger = state.ledgers.find(topic, 0)
             assert ledger is not None
             ledger.write(lambda machine: machine.forget_group(WORKERS))
         with pytest.raises(StorageFailed):
-            await state.settled()
+            await state.wait_settled()
 
     play(scenario)

@@ -29,7 +29,7 @@ def test_after_a_failure_a_new_session_is_begun(failure: Exception):
         await asyncio.sleep(3.0)
         pair.failure = None
         pair.requests.clear()
-        await pair.leader.committed(write(pair.leader, "b"))
+        await pair.leader.wait_committed(write(pair.leader, "b"))
         assert pair.requests[0].session_epoch == 0
         assert not pair.problems
 
@@ -42,7 +42,7 @@ def test_a_leader_that_forgot_the_session_is_told_all_again():
         write(pair.leader, "a")
         await pair.caught_up()
         pair.sessions.close()
-        await pair.leader.committed(write(pair.leader, "b"))
+        await pair.leader.wait_committed(write(pair.leader, "b"))
         assert not pair.problems
 
     tell(story)
@@ -52,7 +52,7 @@ def test_requests_are_numbered_over_both_connections():
     async def story(pair: Pair) -> None:
         pair.follow_all()
         for _ in range(5):
-            await pair.leader.committed(write(pair.leader, "a"))
+            await pair.leader.wait_committed(write(pair.leader, "a"))
         numbers = [request.fetch_number for request in pair.requests]
         assert numbers == list(range(len(numbers)))
 
@@ -64,9 +64,9 @@ def test_what_lies_behind_comes_in_pieces_and_commits_of_others_do_not_wait():
         for number in range(40):
             write(pair.leaders[0], f"{number} {'.' * 100}")
         pair.fetchers.follow(key_of(1), pair.followers[1])
-        await pair.leaders[1].committed(write(pair.leaders[1], "a"))
+        await pair.leaders[1].wait_committed(write(pair.leaders[1], "a"))
         pair.fetchers.follow(key_of(0), pair.followers[0])
-        await pair.leaders[1].committed(write(pair.leaders[1], "b"))
+        await pair.leaders[1].wait_committed(write(pair.leaders[1], "b"))
         await pair.caught_up()
         assert content(pair.followers[0]) == content(pair.leaders[0])
 
@@ -83,7 +83,7 @@ async def write_some(pair: Pair) -> None:
     pair.leader.take_role(leader_role(1, isr=(LEADER,)))
     for number in range(40):
         write(pair.leader, f"{number} {'.' * 100}")
-    await pair.leader.committed(write(pair.leader, "the last"))
+    await pair.leader.wait_committed(write(pair.leader, "the last"))
 
 
 def test_a_follower_that_catches_up_keeps_to_its_rate():
@@ -120,7 +120,7 @@ def test_a_leader_sends_no_faster_than_its_rate_to_those_that_catch_up():
 def test_replicas_in_sync_are_not_throttled():
     async def story(pair: Pair) -> None:
         pair.follow_all()
-        await pair.leader.committed(write(pair.leader, "a"))
+        await pair.leader.wait_committed(write(pair.leader, "a"))
         await asyncio.sleep(1.0)
         quota = throttled(pair, 1)
         pair.sessions._leader = msgspec.structs.replace(pair.sessions._leader, quota=quota)
@@ -128,7 +128,7 @@ def test_replicas_in_sync_are_not_throttled():
             lanes[1]._quota = quota
         began = asyncio.get_running_loop().time()
         for _ in range(10):
-            await pair.leader.committed(write(pair.leader, "." * 500))
+            await pair.leader.wait_committed(write(pair.leader, "." * 500))
         assert asyncio.get_running_loop().time() - began < 1.0
 
     tell(story)

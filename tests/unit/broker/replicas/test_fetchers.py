@@ -23,7 +23,7 @@ def test_a_follower_has_what_its_leader_has_and_the_leader_commits_it():
     async def story(pair: Pair) -> None:
         pair.follow_all()
         offset = write(pair.leader, "a", "b")
-        await pair.leader.committed(offset)
+        await pair.leader.wait_committed(offset)
         await pair.caught_up()
         assert content(pair.follower) == content(pair.leader)
         assert pair.follower.log.synced_offset == 2
@@ -35,7 +35,7 @@ def test_commits_wait_for_the_follower():
     async def story(pair: Pair) -> None:
         offset = write(pair.leader, "a")
         await pair.leader.flush()
-        waiting = pair.leader.committed(offset)
+        waiting = pair.leader.wait_committed(offset)
         await asyncio.sleep(1.0)
         assert not waiting.done()
         pair.follow_all()
@@ -64,7 +64,7 @@ def test_an_idle_follower_names_nothing_again():
     async def story(pair: Pair) -> None:
         pair.follow_all()
         offset = write(pair.leader, "a")
-        await pair.leader.committed(offset)
+        await pair.leader.wait_committed(offset)
         await pair.caught_up()
         await asyncio.sleep(1.0)
         pair.requests.clear()
@@ -115,7 +115,7 @@ def test_in_a_new_epoch_of_the_same_leader_it_goes_on():
         pair.follower.take_role(follower_role(2))
         await pair.fetchers.stop(key_of())
         pair.fetchers.follow(key_of(), pair.follower)
-        await pair.leader.committed(write(pair.leader, "b"))
+        await pair.leader.wait_committed(write(pair.leader, "b"))
 
     tell(story)
 
@@ -126,7 +126,7 @@ def test_a_leader_that_does_not_know_of_its_epoch_yet_is_asked_again():
         pair.follow_all()
         await asyncio.sleep(1.0)
         pair.leader.take_role(leader_role(2))
-        await pair.leader.committed(write(pair.leader, "a"))
+        await pair.leader.wait_committed(write(pair.leader, "a"))
         assert not pair.problems
 
     tell(story)
@@ -134,7 +134,7 @@ def test_a_leader_that_does_not_know_of_its_epoch_yet_is_asked_again():
 
 def test_who_waits_for_a_commit_hears_that_another_node_leads():
     async def story(pair: Pair) -> None:
-        waiting = pair.leader.committed(write(pair.leader, "a"))
+        waiting = pair.leader.wait_committed(write(pair.leader, "a"))
         pair.leader.take_role(Follower(NodeId(2), Epoch(2)))
         with pytest.raises(LeadershipLost):
             await waiting
@@ -153,7 +153,7 @@ def test_a_partition_that_comes_later_does_not_wait_for_the_others_to_have_news(
         began = asyncio.get_running_loop().time()
         pair.fetchers.follow(key_of(1), pair.followers[1])
         await pair.until(lambda: any(request.interrupted for request in pair.requests))
-        await pair.leaders[1].committed(write(pair.leaders[1], "b"))
+        await pair.leaders[1].wait_committed(write(pair.leaders[1], "b"))
         assert asyncio.get_running_loop().time() - began < 0.15
 
     tell(story, partitions=2)

@@ -139,11 +139,11 @@ def the(log: Partition | None) -> Partition:
 def test_what_one_node_leads_the_other_copies_and_then_the_other_way_round():
     async def story(one: NodeUnderTest, two: NodeUnderTest) -> None:
         await tell_roles(one, two, ONE, 1)
-        await the(one.log()).committed(write(the(one.log()), "a"))
+        await the(one.log()).wait_committed(write(the(one.log()), "a"))
         await tell_roles(one, two, TWO, 2)
         with pytest.raises(NotLeader):
             write(the(one.log()), "refused")
-        await the(two.log()).committed(write(the(two.log()), "b"))
+        await the(two.log()).wait_committed(write(the(two.log()), "b"))
         await until(lambda: the(one.log()).log.high_watermark == 2)
         assert content(the(one.log())) == content(the(two.log()))
         assert not one.problems + two.problems
@@ -157,7 +157,7 @@ def test_each_node_may_lead_something():
         await tell_roles(one, two, TWO, 1, index=1)
         first, second = the(one.log(0)), the(two.log(1))
         await asyncio.gather(
-            first.committed(write(first, "a")), second.committed(write(second, "b"))
+            first.wait_committed(write(first, "a")), second.wait_committed(write(second, "b"))
         )
 
     tell(story)
@@ -169,11 +169,11 @@ def test_the_ledger_is_copied_once_there_is_one():
         assert two.log(kind=LEDGER) is None
         await one.partitions.ledger(TOPIC, 0)
         ledger = the(one.log(kind=LEDGER))
-        await ledger.committed(write(ledger, "leased"))
+        await ledger.wait_committed(write(ledger, "leased"))
         assert content(the(two.log(kind=LEDGER))) == content(ledger)
         await tell_roles(one, two, TWO, 2)
         copy = the(two.log(kind=LEDGER))
-        await copy.committed(write(copy, "acked"))
+        await copy.wait_committed(write(copy, "acked"))
 
     tell(story)
 
@@ -181,9 +181,9 @@ def test_the_ledger_is_copied_once_there_is_one():
 def test_the_same_role_told_again_changes_nothing():
     async def story(one: NodeUnderTest, two: NodeUnderTest) -> None:
         await tell_roles(one, two, ONE, 1)
-        await the(one.log()).committed(write(the(one.log()), "a"))
+        await the(one.log()).wait_committed(write(the(one.log()), "a"))
         await tell_roles(one, two, ONE, 1)
-        await the(one.log()).committed(write(the(one.log()), "b"))
+        await the(one.log()).wait_committed(write(the(one.log()), "b"))
 
     tell(story)
 
@@ -202,7 +202,7 @@ def test_of_several_roles_at_once_the_last_stands():
             await asyncio.sleep(0.00001)  # it has begun; to open the log takes longer
         await asyncio.gather(*changes)
         await one.manager.change_role(TOPIC, 0, leads(ONE, 4))
-        await the(one.log()).committed(write(the(one.log()), "a"))
+        await the(one.log()).wait_committed(write(the(one.log()), "a"))
 
     tell(story)
 
@@ -222,7 +222,7 @@ def test_a_role_is_taken_once_the_disk_has_room_for_its_files(leader):
         async with asyncio.timeout(10):
             await taking
         log = the((one if leader == ONE else two).log())
-        await log.committed(write(log, "a"))
+        await log.wait_committed(write(log, "a"))
 
     tell(story)
 
@@ -237,7 +237,7 @@ def test_a_role_for_which_there_was_no_room_is_not_taken_after_another_one():
         disk.make_room()
         await tell_roles(one, two, ONE, 2)
         await asyncio.sleep(5)
-        await the(one.log()).committed(write(the(one.log()), "a"))
+        await the(one.log()).wait_committed(write(the(one.log()), "a"))
 
     tell(story)
 
@@ -254,7 +254,7 @@ def test_a_ledger_is_copied_once_the_disk_has_room_for_it():
         disk.make_room()
         ledger = the(one.log(kind=LEDGER))
         async with asyncio.timeout(10):
-            await ledger.committed(write(ledger, "leased"))
+            await ledger.wait_committed(write(ledger, "leased"))
 
     tell(story)
 

@@ -156,7 +156,7 @@ def test_a_full_disk_stops_one_replica_until_there_is_room():
         write(pair.leader, "a")
         await pair.caught_up()
         pair.disk.fill_up(0)
-        waiting = pair.leader.committed(write(pair.leader, "b"))
+        waiting = pair.leader.wait_committed(write(pair.leader, "b"))
         await pair.until(lambda: bool(pair.problems))
         await asyncio.sleep(3.0)
         assert len(pair.problems) == 1, "it is told once"
@@ -177,7 +177,7 @@ def test_a_disk_that_fails_stops_its_replica_for_good_and_no_other():
         write(pair.leaders[0], "b")
         await pair.until(lambda: bool(pair.problems))
         assert isinstance(pair.problems[0], StorageFailed)
-        await pair.leaders[1].committed(write(pair.leaders[1], "c"))
+        await pair.leaders[1].wait_committed(write(pair.leaders[1], "c"))
         pair.requests.clear()
         write(pair.leaders[0], "d")
         await asyncio.sleep(1.0)
@@ -192,7 +192,7 @@ def test_what_counts_as_stored_follows_from_the_topics_flush(flush: str):
     async def story(pair: Pair) -> None:
         pair.follow_all()
         pair.disk.slow_syncs(0.2, 0.2)
-        await pair.leader.committed(write(pair.leader, "a"))
+        await pair.leader.wait_committed(write(pair.leader, "a"))
         assert pair.follower.log.synced_offset == (1 if flush == "commit" else 0)
 
     tell(story, flush=flush)
@@ -223,7 +223,7 @@ def test_a_node_that_led_and_wrote_nothing_takes_what_is_older():
         pair.leader.take_role(leader_role(2))
         pair.follower.take_role(follower_role(2))
         pair.follow_all()
-        await pair.leader.committed(write(pair.leader, "a"))
+        await pair.leader.wait_committed(write(pair.leader, "a"))
         assert content(pair.follower) == content(pair.leader)
 
     tell(story)

@@ -30,7 +30,7 @@ async def produce(broker: Broker, data: bytearray, transactional_id: str | None 
     partition = await broker.partition("t", 0)
     left_out = await broker.check_schemas(partition, data, transactional_id=transactional_id)
     appended = broker.append(partition, data, is_checked=True, left_out=left_out)
-    await partition.committed(appended.last_offset)
+    await partition.wait_committed(appended.last_offset)
     return appended.first_offset
 
 

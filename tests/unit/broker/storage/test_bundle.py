@@ -111,7 +111,7 @@ def test_whoever_waits_on_any_log_hears_that_another_node_leads():
     async def story(broker: Broker, topic: Topic) -> None:
         _, data, ledger = await both_logs(broker, topic)
         await broker.partitions.change_role(topic, 0, leader(epoch=1))
-        waits = [log.committed(append(log, "one").last_offset) for log in (data, ledger)]
+        waits = [log.wait_committed(append(log, "one").last_offset) for log in (data, ledger)]
         await broker.partitions.change_role(topic, 0, follower(epoch=2))
         for log, wait in zip((data, ledger), waits, strict=True):
             with pytest.raises(LeadershipLost, match="node 2 leads t-0"):
@@ -147,7 +147,7 @@ def test_a_log_that_is_opened_later_has_the_role_of_the_others():
         ledger = await broker.partitions.ledger(topic, 0)
         assert ledger.role == leader(OTHER, epoch=5)
         assert ledger.log.epochs.latest == 5
-        committed = ledger.committed(append(ledger, "one").last_offset)
+        committed = ledger.wait_committed(append(ledger, "one").last_offset)
         await ledger.flush()
         assert not committed.done()  # the ISR is that of the partition
         ack(ledger, OTHER, 1)

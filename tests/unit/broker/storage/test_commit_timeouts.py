@@ -59,9 +59,9 @@ def test_a_wait_ends_when_its_time_is_over_and_the_others_go_on():
         disk.stick()
         now = asyncio.get_running_loop().time()
         last = append(partition, "one").last_offset
-        short, long = partition.committed(last, 1.0), partition.committed(last, 5.0)
-        patient = partition.committed(last)
-        gone = partition.committed(last, 1.0)
+        short, long = partition.wait_committed(last, 1.0), partition.wait_committed(last, 5.0)
+        patient = partition.wait_committed(last)
+        gone = partition.wait_committed(last, 1.0)
         gone.cancel()
         assert partition.waits == 1, "it is said once that somebody waits"
         assert partition.end_overdue(now + 0.9)
@@ -74,7 +74,7 @@ def test_a_wait_ends_when_its_time_is_over_and_the_others_go_on():
         await asyncio.gather(long, patient)
         assert not partition.end_overdue(now + 9), "nobody is left"
         assert await values_in(partition) == ["one"]
-        await partition.committed(append(partition, "two").last_offset, 1.0)
+        await partition.wait_committed(append(partition, "two").last_offset, 1.0)
         assert partition.waits == 2
 
     run(story(), seed=0)
@@ -89,7 +89,7 @@ def test_with_too_few_in_sync_the_time_out_says_so():
         )
         partition.take_role(both)
         partition.check_enough_replicas()
-        wait = partition.committed(append(partition, "one").last_offset, 1.0)
+        wait = partition.wait_committed(append(partition, "one").last_offset, 1.0)
         partition.take_role(
             Leader(node=NODE, epoch=Epoch(1), replicas=(NODE, other), isr=frozenset((NODE,)))
         )

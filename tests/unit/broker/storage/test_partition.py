@@ -51,7 +51,7 @@ def test_a_batch_is_seen_when_it_is_durable():
         appended = append(partition, "one")
         assert partition.log.high_watermark == 0
         assert await values_in(partition) == []
-        await partition.committed(appended.last_offset)
+        await partition.wait_committed(appended.last_offset)
         assert await values_in(partition) == ["one"]
         survivors = [LonePartition(disk.crash(fate)) for fate in range(20)]
         assert all([await values_in(each) == ["one"] for each in survivors])
@@ -93,7 +93,7 @@ def test_visible_is_durable_at_every_moment(seed: int):
         for number in range(40):
             appended = append(partition, f"{number}", "x" * 40)
             assert partition.log.high_watermark <= partition.log.synced_offset
-            waiting.append(partition.committed(appended.last_offset))
+            waiting.append(partition.wait_committed(appended.last_offset))
             if number % 7 == 0:
                 await waiting[number // 2]
                 await check()
@@ -107,9 +107,10 @@ def test_one_sync_serves_all_who_wait_when_it_starts():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         syncs = syncs_of(disk)
-        first = partition.committed(append(partition, "first").last_offset)
+        first = partition.wait_committed(append(partition, "first").last_offset)
         others = [
-            partition.committed(append(partition, text).last_offset) for text in texts(range(50))
+            partition.wait_committed(append(partition, text).last_offset)
+            for text in texts(range(50))
         ]
         await asyncio.gather(first, *others)
         assert len(syncs) <= 2
@@ -141,7 +142,7 @@ def test_without_flush_commit_a_batch_is_seen_at_once(flush: str):
         syncs = syncs_of(disk)
         appended = append(partition, "one")
         assert await values_in(partition) == ["one"]
-        await partition.committed(appended.last_offset)
+        await partition.wait_committed(appended.last_offset)
         assert syncs == []
         assert partition.log.needs_sync
         await partition.flush()
@@ -160,7 +161,7 @@ def test_whoever_waits_is_answered_whatever_else_is_done(seed: int, steps: list[
             if step == "a":
                 appended = append(partition, str(written), "x" * 100)
                 written += 1
-                waiting.append(partition.committed(appended.last_offset))
+                waiting.append(partition.wait_committed(appended.last_offset))
             elif step == "w" and waiting:
                 await waiting[len(waiting) // 2]
             elif step == "f":
@@ -204,16 +205,16 @@ def test_a_reader_at_the_end_asks_for_the_sync_it_waits_for():
 def test_a_failed_sync_is_told_to_all_who_wait_and_the_partition_is_read_only():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
-        await partition.committed(append(partition, "safe").last_offset)
+        await partition.wait_committed(append(partition, "safe").last_offset)
         disk.fail_sync("*.log")
-        waiting = [partition.committed(append(partition, text).last_offset) for text in "abc"]
+        waiting = [partition.wait_committed(append(partition, text).last_offset) for text in "abc"]
         found = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(each) for each in found] == [StorageFailed] * 3
         assert partition.log.failed is not None
         with pytest.raises(StorageFailed):
             append(partition, "more")
         with pytest.raises(StorageFailed):
-            await partition.committed(partition.log.end_offset)
+            await partition.wait_committed(partition.log.end_offset)
         with pytest.raises(StorageFailed):
             await partition.flush()
         with pytest.raises(StorageFailed):
@@ -229,8 +230,8 @@ def test_a_failed_sync_is_told_to_all_who_wait_and_the_partition_is_read_only():
 def test_a_write_that_fails_during_a_sync_leaves_nobody_waiting():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
-        early = partition.committed(append(partition, "early").last_offset)
-        late = partition.committed(append(partition, "late").last_offset)
+        early = partition.wait_committed(append(partition, "early").last_offset)
+        late = partition.wait_committed(append(partition, "late").last_offset)
         disk.fail_append("*.log")
         with pytest.raises(StorageFailed):
             append(partition, "fails")
@@ -270,18 +271,20 @@ def test_a_process_without_handles_is_no_reason_to_go_read_only(missing: int):
     async def story() -> None:
         disk = HandlesUsedUp()
         partition = LonePartition(disk)
-        await partition.committed(append(partition, "zero").last_offset)
+        await partition.wait_committed(append(partition, "zero").last_offset)
         partition.log.roll()  # the directory has to be synced
         disk.missing = missing
         appended = append(partition, "one")
         await asyncio.gather(
-            partition.committed(appended.last_offset), partition.flush(), partition.flush_visible()
+            partition.wait_committed(appended.last_offset),
+            partition.flush(),
+            partition.flush_visible(),
         )
         assert not disk.missing
         disk.missing = 1
         with pytest.raises(OutOfHandles):
             await partition.checkpoint()
-        await partition.committed(append(partition, "two").last_offset)
+        await partition.wait_committed(append(partition, "two").last_offset)
         assert partition.log.failed is None
         assert partition.log.needs_checkpoint
         await partition.checkpoint()
@@ -297,8 +300,8 @@ def test_a_full_disk_is_no_reason_to_go_read_only(step: str):
 
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
-        await partition.committed(append(partition, "one").last_offset)
-        waiting = partition.committed(append(partition, "two").last_offset)
+        await partition.wait_committed(append(partition, "one").last_offset)
+        waiting = partition.wait_committed(append(partition, "two").last_offset)
         disk.fill_up(0)
         if step == "checkpoint":
             work: Awaitable[object] = partition.checkpoint()
@@ -313,7 +316,7 @@ def test_a_full_disk_is_no_reason_to_go_read_only(step: str):
         assert partition.log.failed is None
         assert partition.log.needs_checkpoint
         disk.make_room()
-        await partition.committed(append(partition, "four").last_offset)
+        await partition.wait_committed(append(partition, "four").last_offset)
         await partition.close()
         reopened = LonePartition(disk)
         assert (await values_in(reopened))[-2:] == ["two", "four"]
@@ -324,7 +327,7 @@ def test_a_full_disk_is_no_reason_to_go_read_only(step: str):
 def test_a_deleted_topic_lets_nobody_wait():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
-        waiting = partition.committed(append(partition, "one").last_offset)
+        waiting = partition.wait_committed(append(partition, "one").last_offset)
         poll = new_poll(1_000)
         poll.subscribe([partition])
         partition.abandon()
@@ -334,7 +337,7 @@ def test_a_deleted_topic_lets_nobody_wait():
         with pytest.raises(TopicNotFound):
             append(partition, "two")
         with pytest.raises(TopicNotFound):
-            await partition.committed(Offset(5))
+            await partition.wait_committed(Offset(5))
         with pytest.raises(TopicNotFound):
             await partition.checkpoint()
         await partition.wait_idle()
@@ -354,7 +357,7 @@ def test_upkeep_comes_to_its_turn_under_constant_load(seed: int):
 
         async def load() -> None:
             while not stopped.is_set():
-                await partition.committed(append(partition, "x" * 50).last_offset)
+                await partition.wait_committed(append(partition, "x" * 50).last_offset)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(5):
@@ -376,7 +379,7 @@ def test_a_flush_ends_though_others_write_on(seed: int):
 
         async def load() -> None:
             while not stopped.is_set():
-                await partition.committed(append(partition, "x").last_offset)
+                await partition.wait_committed(append(partition, "x").last_offset)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(5):
@@ -394,11 +397,11 @@ def test_a_flush_ends_though_others_write_on(seed: int):
 def test_upkeep_that_is_cancelled_while_it_waits_holds_up_nobody(seed: int):
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
-        first = partition.committed(append(partition, "one").last_offset)
+        first = partition.wait_committed(append(partition, "one").last_offset)
         async with asyncio.TaskGroup() as tasks:
             upkeep = [tasks.create_task(partition.checkpoint()) for _ in range(3)]
             await asyncio.sleep(0)
-            second = partition.committed(append(partition, "two").last_offset)
+            second = partition.wait_committed(append(partition, "two").last_offset)
             for task in upkeep:
                 task.cancel()
         async with asyncio.timeout(1):

@@ -87,7 +87,7 @@ def test_values_between_the_slices_follow_the_snapshot(monkeypatch):
             host.write(counted(9, 100))
             between += 1
             await asyncio.sleep(0.0001)
-        await host.settled()
+        await host.wait_settled()
         again = await counting(disk.crash(1))
         assert again.ahead.numbers == host.ahead.numbers
         assert again.ahead.numbers[100] == between > 10
@@ -104,7 +104,7 @@ def test_readers_do_not_wait_for_slices(monkeypatch):
         host = await counting(SimDisk())
         await host.submit(counted(*range(10)))
         taking = await begin_snapshot(host)
-        assert host.uncommitted() is None
+        assert host.pending_commit() is None
         await taking
 
     run(story())
@@ -123,7 +123,7 @@ def test_a_snapshot_without_an_end_is_passed_over(monkeypatch):
             taking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await taking
-            await host.settled()
+            await host.wait_settled()
             assert (await counting(disk.crash(1))).ahead.numbers == host.ahead.numbers
         assert whole_snapshots(disk) == []
         await host.take_snapshot()
@@ -337,7 +337,7 @@ class History:
                 assert last is not None
                 self.decided.append((last, how))
             case "settle":
-                await self.host.settled()
+                await self.host.wait_settled()
             case "begin":
                 self.taking.append(asyncio.ensure_future(self.host.take_snapshot()))
             case "turns":
@@ -411,7 +411,7 @@ def test_many_values_are_appended_together_in_several_batches():
         values = [b"%d" % number for number in range(BATCH_RECORDS_MAX + 1)]
         assert journal.append(values) == BATCH_RECORDS_MAX
         assert journal.has_uncommitted
-        await journal.settled()
+        await journal.wait_settled()
         assert not journal.has_uncommitted
         assert journal.is_committed(Offset(BATCH_RECORDS_MAX))
         read = [value async for some in journal.read(Offset(1)) for value in some.values]

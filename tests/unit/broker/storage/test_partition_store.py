@@ -114,7 +114,7 @@ def test_writers_and_readers_of_a_deleted_topic_are_told_so(seed: int):
                 await environment.clock.sleep(0.0005)
                 try:
                     appended = append_through(broker, partition, "more")
-                    await partition.committed(appended.last_offset)
+                    await partition.wait_committed(appended.last_offset)
                     await partition.read(Offset(0), 1000, Offset(1))
                 except TopicNotFound:
                     pass
@@ -172,7 +172,7 @@ def test_a_deletion_shows_when_it_is_durable_although_its_caller_is_gone(seed: i
             assert await publish(broker, "t", "new") == 0
             assert await values_in(await broker.partition("t", 0)) == ["new"]
             with pytest.raises(TopicNotFound):
-                await partition.committed(Offset(partition.log.end_offset))
+                await partition.wait_committed(Offset(partition.log.end_offset))
 
     with World(seed, fifo=True) as world:  # what was decided just now is not durable yet
         world.run(story(world.environment("a")))

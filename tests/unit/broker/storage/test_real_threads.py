@@ -43,7 +43,7 @@ async def write(broker: Broker, partition: Partition) -> None:
     for number in range(BATCHES):
         appended = append_through(broker, partition, f"{2 * number}", f"{2 * number + 1}")
         if number % 3 == 0:
-            await partition.committed(appended.last_offset)
+            await partition.wait_committed(appended.last_offset)
 
 
 async def read(partition: Partition, done: asyncio.Event, chance: random.Random) -> None:
@@ -77,7 +77,7 @@ async def test_readers_of_a_topic_that_is_deleted_and_made_again_get_the_right_o
                     for index in range(2):
                         partition = await broker.partition("t", index)
                         appended = append_through(broker, partition, *[f"{generation}"] * 5)
-                        await partition.committed(appended.last_offset)
+                        await partition.wait_committed(appended.last_offset)
                         assert appended.first_offset == 0
                     await broker.delete_topic("t")
                 done.set()

@@ -63,9 +63,9 @@ def test_only_the_leader_takes_writes(role: Role):
 def test_whoever_waits_for_a_commit_hears_that_the_leader_is_another(role: Role):
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
-        seen = partition.committed(append(partition, "one").last_offset)
+        seen = partition.wait_committed(append(partition, "one").last_offset)
         await seen
-        unknown = partition.committed(append(partition, "two").last_offset)
+        unknown = partition.wait_committed(append(partition, "two").last_offset)
         partition.take_role(role)
         with pytest.raises(LeadershipLost):
             await unknown
@@ -78,7 +78,7 @@ def test_a_wait_with_a_time_out_ends_well_when_the_next_leader_commits_the_recor
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         partition.take_role(leader(OTHER, THIRD, epoch=1))
-        waiting = partition.committed(append(partition, "one").last_offset, 30.0)
+        waiting = partition.wait_committed(append(partition, "one").last_offset, 30.0)
         partition.take_role(Follower(OTHER, Epoch(2)))
         await partition.flush()
         assert not waiting.done()
@@ -92,7 +92,7 @@ def test_a_wait_with_a_time_out_fails_when_the_record_is_cut_off():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         partition.take_role(leader(OTHER, THIRD, epoch=1))
-        waiting = partition.committed(append(partition, "one").last_offset, 30.0)
+        waiting = partition.wait_committed(append(partition, "one").last_offset, 30.0)
         partition.take_role(Follower(OTHER, Epoch(2)))
         await partition.truncate_to(Offset(0))
         with pytest.raises(NotLeader) as refusal:
@@ -106,7 +106,7 @@ def test_a_former_leader_does_not_keep_a_wait_for_long():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         partition.take_role(leader(OTHER, THIRD, epoch=1))
-        waiting = partition.committed(append(partition, "one").last_offset, 30.0)
+        waiting = partition.wait_committed(append(partition, "one").last_offset, 30.0)
         partition.take_role(Follower(OTHER, Epoch(2)))
         partition.end_overdue(asyncio.get_running_loop().time() + 2.0)
         with pytest.raises(LeadershipLost, match="node 2 leads"):
@@ -119,13 +119,15 @@ def test_the_sync_of_a_former_leader_commits_nothing():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         appended = append(partition, "one")
-        partition.committed(appended.last_offset).add_done_callback(lambda done: done.exception())
+        partition.wait_committed(appended.last_offset).add_done_callback(
+            lambda done: done.exception()
+        )
         partition.take_role(Follower(OTHER, Epoch(1)))
         await partition.flush()
         assert partition.log.synced_offset == 1
         assert partition.log.high_watermark == 0
         with pytest.raises(LeadershipLost, match="node 2 leads topic-0, in epoch 1"):
-            await partition.committed(appended.last_offset)
+            await partition.wait_committed(appended.last_offset)
 
     told(story)
 
@@ -159,7 +161,7 @@ def test_a_commit_waits_for_every_replica_in_sync():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk, **{"min.insync.replicas": "2"})
         partition.take_role(leader(OTHER, THIRD, epoch=1))
-        committed = partition.committed(append(partition, "one").last_offset)
+        committed = partition.wait_committed(append(partition, "one").last_offset)
         await partition.flush()
         ack(partition, OTHER, 1)
         assert not committed.done()
@@ -176,7 +178,7 @@ def test_a_commit_waits_for_the_leaders_own_sync_too():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk)
         partition.take_role(leader(OTHER, epoch=1))
-        committed = partition.committed(append(partition, "one").last_offset)
+        committed = partition.wait_committed(append(partition, "one").last_offset)
         ack(partition, OTHER, 1)
         assert partition.log.high_watermark == 0
         await committed
@@ -188,7 +190,7 @@ def test_a_replica_that_was_let_go_need_not_acknowledge():
     async def story(disk: SimDisk) -> None:
         partition = LonePartition(disk, **{"min.insync.replicas": "2"})
         partition.take_role(leader(OTHER, THIRD, epoch=1))
-        committed = partition.committed(append(partition, "one").last_offset)
+        committed = partition.wait_committed(append(partition, "one").last_offset)
         await partition.flush()
         ack(partition, OTHER, 1)
         partition.take_role(leader(OTHER, epoch=1, partition_epoch=1))
@@ -205,7 +207,7 @@ def test_with_too_few_in_sync_nothing_is_committed_and_acks_all_is_refused():
             partition.check_enough_replicas()
         assert kafka_code(refused.value) is ErrorCode.not_enough_replicas
         assert coordinator_code(refused.value) is ErrorCode.coordinator_not_available
-        committed = partition.committed(append(partition, "acks=1").last_offset)
+        committed = partition.wait_committed(append(partition, "acks=1").last_offset)
         await partition.flush()
         assert not committed.done()
         partition.apply_settings(topic_settings({"min.insync.replicas": "1"}))

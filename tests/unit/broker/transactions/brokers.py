@@ -36,7 +36,7 @@ async def write(
     await broker.transactions.wait_ready("tx")
     broker.transactions.admit("tx", who, ORDERS, adds=True)
     appended = broker.append(partition, batch_of(broker, who, sequence, value))
-    await partition.committed(appended.last_offset)
+    await partition.wait_committed(appended.last_offset)
     await broker.transactions.wait_durable("tx")
     return partition
 

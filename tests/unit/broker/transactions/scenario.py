@@ -103,7 +103,7 @@ class ScenarioWorld(BrokerScenario):
         appended = self.broker.append(
             partition, batch_of(self.broker, who, sequence, value.encode())
         )
-        await partition.committed(appended.last_offset)
+        await partition.wait_committed(appended.last_offset)
         if admitted is not None:
             await admitted
         client.sequences[at] = sequence + 1

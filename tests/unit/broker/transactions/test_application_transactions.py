@@ -118,10 +118,10 @@ def test_a_refusal_is_told_when_all_that_it_may_rest_on_is_durable():
         await groups.start_run("app", 2)
         now = broker.environment.clock.steady()
         host.write(lambda machine: machine.applications.start_run(now, "app", 3))
-        assert host.uncommitted() is not None
+        assert host.pending_commit() is not None
         with pytest.raises(GoQueueError):
             await groups.start_run("app", 2)
-        assert host.uncommitted() is None
+        assert host.pending_commit() is None
 
     play(story)
 

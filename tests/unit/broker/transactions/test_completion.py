@@ -40,7 +40,7 @@ async def test_a_reader_that_reads_after_the_end_sees_what_was_committed(tmp_pat
                 await transactions.wait_ready("tx")
                 transactions.admit("tx", who, TopicPartition(TopicName("orders"), 0), adds=True)
                 appended = broker.append(partition, batch_of(broker, who, number, value))
-                await partition.committed(appended.last_offset)
+                await partition.wait_committed(appended.last_offset)
                 await transactions.end("tx", who, commits=True, bumps_epoch=False)
                 page = await read_page(
                     partition, Offset(appended.last_offset), limit=10, bytes_max=10_000
@@ -149,7 +149,7 @@ def test_an_end_is_completed_although_its_client_is_gone(commits: bool):
             transactions = broker.transactions
             who = await transactions.init("tx", timeout_ms=5_000)
             transactions.admit("tx", who, TopicPartition(TopicName("orders"), 0), adds=True)
-            await partition.committed(
+            await partition.wait_committed(
                 broker.append(partition, batch_of(broker, who, 0, b"paid")).last_offset
             )
             ending = asyncio.ensure_future(

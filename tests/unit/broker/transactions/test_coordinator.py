@@ -38,7 +38,7 @@ async def write(broker: Broker, who: ProducerIdentity, sequence: int) -> None:
     partition = await broker.partition(*ORDERS)
     broker.transactions.admit("tx", who, ORDERS, adds=True)
     appended = broker.append(partition, batch_of(broker, who, sequence, b"%d" % sequence))
-    await partition.committed(appended.last_offset)
+    await partition.wait_committed(appended.last_offset)
     await broker.transactions.wait_durable("tx")
 
 

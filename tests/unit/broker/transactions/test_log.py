@@ -86,7 +86,7 @@ def test_without_room_a_decision_waits_and_is_written_when_there_is_some():
         await asyncio.sleep(0.01)
         with pytest.raises(DiskFull):
             log.pending("tx")
-        await log.settled()  # holds nobody up
+        await log.wait_settled()  # holds nobody up
         disk.make_room()
         await log.wait_durable("tx")
         assert await survives(disk)

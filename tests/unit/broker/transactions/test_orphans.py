@@ -29,7 +29,9 @@ async def running(path: Path) -> AsyncIterator[Broker]:
 async def write(broker: Broker, who: ProducerIdentity, value: bytes) -> Partition:
     await broker.create_topic("orders", partitions=1)
     partition = await broker.partition("orders", 0)
-    await partition.committed(broker.append(partition, batch_of(broker, who, 0, value)).last_offset)
+    await partition.wait_committed(
+        broker.append(partition, batch_of(broker, who, 0, value)).last_offset
+    )
     return partition
 
 

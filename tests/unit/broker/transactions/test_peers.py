@@ -75,7 +75,7 @@ class Two:
         producer = (who.producer_id, who.epoch, sequence)
         data = encode([record], attributes=TRANSACTIONAL, producer=producer)
         appended = self.leader.append(partition, data)
-        await partition.committed(appended.last_offset)
+        await partition.wait_committed(appended.last_offset)
 
     async def end(self, who: ProducerIdentity, *, commits: bool = True) -> ProducerIdentity:
         return await self.coordinator.transactions.end("x", who, commits=commits, bumps_epoch=True)

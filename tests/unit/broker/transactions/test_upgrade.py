@@ -31,7 +31,7 @@ async def append(broker: Broker, *records: dict[str, object]) -> None:
     journal = broker.transactions.host._journal
     common = {"transactional_id": "tx", "at": broker.environment.clock.steady()}
     last = journal.append([msgspec.json.encode(common | each) for each in records])
-    await journal.committed(last)
+    await journal.wait_committed(last)
 
 
 def offsets_added(offset: int) -> dict[str, object]:

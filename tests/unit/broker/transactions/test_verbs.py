@@ -57,10 +57,10 @@ def test_a_refusal_is_told_when_all_that_it_may_rest_on_is_durable(verb: str):
                 expected=None,
             )
         )
-        assert host.uncommitted() is not None
+        assert host.pending_commit() is not None
         with pytest.raises(GoQueueError):
             await REFUSED[verb](broker)
-        assert host.uncommitted() is None
+        assert host.pending_commit() is None
 
     play(story)
 

@@ -64,7 +64,7 @@ async def test_a_sound_batch_of_nonsense_is_stepped_over(
         producer=(-1, -1, -1),
     )
     appended = server.broker.append(partition, nonsense)
-    await partition.committed(appended.last_offset)
+    await partition.wait_committed(appended.last_offset)
     await publish(client, "sound")
     answer = await client.get(PATH)
     error = answer.json()["error"]

@@ -122,7 +122,7 @@ def test_it_gets_what_is_not_synced_yet():
 def test_to_ask_is_to_acknowledge():
     async def story(leading: Leading) -> None:
         partition = leading.partitions[0]
-        committed = partition.committed(write(partition, "a"))
+        committed = partition.wait_committed(write(partition, "a"))
         await leading.ask(want())
         await partition.flush()
         assert not committed.done()
@@ -201,7 +201,7 @@ def test_what_does_not_fit_comes_with_the_next_answer():
 def test_a_log_that_differs_is_told_where_and_not_counted():
     async def story(leading: Leading) -> None:
         partition = leading.partitions[0]
-        committed = partition.committed(write(partition, "a"))
+        committed = partition.wait_committed(write(partition, "a"))
         await partition.flush()
         [result] = results(await leading.ask(want(5, last=0)))
         assert result.diverging_epoch is not None

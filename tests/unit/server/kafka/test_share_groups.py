@@ -40,7 +40,7 @@ async def publish(broker: Broker, values: list[bytes], partition: int = 0) -> No
     target = await broker.partition("orders", partition)
     batch = encode_batch([Record(offset, 0, None, v) for offset, v in enumerate(values)])
     appended = broker.append(target, bytearray(batch))
-    await target.committed(appended.last_offset)
+    await target.wait_committed(appended.last_offset)
 
 
 async def heartbeat(broker: Broker, member: str = "ann", epoch: int = 0, **fields: Any) -> Any:
@@ -487,13 +487,13 @@ async def test_records_of_transactions_are_delivered_as_the_isolation_says(broke
         batch = encode_batch(
             [Record(0, 0, None, value)], attributes=TRANSACTIONAL, producer=(producer_id, 0, 0)
         )
-        await target.committed(broker.append(target, batch).last_offset)
+        await target.wait_committed(broker.append(target, batch).last_offset)
 
     await write(b"aborted", 7)
     marker = target.append_marker(
         Marker(7, 0, coordinator_epoch=0, commits=False), now=Timestamp(0)
     )
-    await target.committed(marker)
+    await target.wait_committed(marker)
     await publish(broker, [b"plain"])
     await write(b"open", 8)
     ann = Fetcher(broker, topic, "ann")

@@ -233,13 +233,13 @@ def test_a_paused_process_stands_still_and_goes_on():
         world.run_for(2.5)
         assert len(ticks) == 2
         world.pause("a")
-        assert world.paused("a")
+        assert world.is_paused("a")
         world.run_for(10.0)
         assert len(ticks) == 2
         world.resume("a")
         world.run_for(2.5)
         assert len(ticks) == 5, "one that was due meanwhile, and two more"
-        assert not world.paused("a")
+        assert not world.is_paused("a")
 
 
 def test_what_is_sent_to_a_paused_process_arrives_when_it_goes_on():
@@ -282,10 +282,10 @@ def test_a_killed_process_is_not_paused_any_more():
         world.run_for(1.0)
         world.pause("a")
         world.kill("a")
-        assert not world.paused("a")
+        assert not world.is_paused("a")
         world.start("a", wait)
         assert world.alive("a")
-        assert not world.paused("a")
+        assert not world.is_paused("a")
 
 
 def test_a_replaced_disk_is_empty():

@@ -207,7 +207,7 @@ async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
 
 @routes.get("/groups/{group:str}/offsets", "Committed offsets", 404)
 async def get_offsets(overview: TheGroupAdmin, group: GroupPath) -> GroupOffsets:
-    described, committed = await overview.committed(group_name(group))
+    described, committed = await overview.read_committed(group_name(group))
     topics: dict[str, dict[str, int]] = {}
     for place, each in committed.items():
         topics.setdefault(place.topic, {})[str(place.partition)] = each.offset
