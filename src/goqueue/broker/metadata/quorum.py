@@ -11,8 +11,7 @@ async def etcd_log(
     environment: Environment, config: ClusterConfig, quorum: EtcdQuorum
 ) -> ConsensusLog:
     # Only those who use it pay for the import of an HTTP client.
-    from goqueue.cluster.consensus.etcd import EtcdLog
-    from goqueue.cluster.consensus.etcd_client import EtcdSettings
+    from goqueue.cluster.consensus.etcd import EtcdLog, EtcdSettings
 
     disk = environment.disk
     password = await disk.in_background(lambda: _password(disk, config.etcd_password_file))

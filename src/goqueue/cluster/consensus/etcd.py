@@ -68,6 +68,8 @@ from goqueue.log.framed import frame, unframe
 from goqueue.model.errors import Fenced, GoQueueError, PolicyViolation, QuorumUnavailable, Uncertain
 from goqueue.runtime import Clock, Random
 
+__all__ = ["EtcdLog", "EtcdSettings"]
+
 BATCH_BYTES_MAX: Final = 1024 * 1024  # etcd takes requests of 1.5 MiB, unless told otherwise
 APPEND_BYTES_MAX: Final = 64 * 1024 * 1024  # in pieces; etcd keeps 2 GiB, unless told otherwise
 PART_BYTES: Final = 512 * 1024
