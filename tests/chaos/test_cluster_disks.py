@@ -47,11 +47,7 @@ def slow_fsync(tmp_path: Path) -> Path:
 def producing(
     cluster: Cluster, directory: Path, eventually: Eventually
 ) -> Iterator[ClusterWitness]:
-    """A producer that goes on until the block ends; then everything acked is where it was said.
-
-    Not whether it is there once: librdkafka gets KAFKA_STORAGE_ERROR from a full disk, raises its
-    epoch, and sends again what it does not know to be written.
-    """
+    """A producer that goes on until the block ends; then all is there once, where it was said."""
     witness = ClusterWitness("t", PARTITIONS, seed=1)
     witness.create_replicated(cluster)
     load = StreamLoad(cluster, witness, directory / "histories")
@@ -61,6 +57,7 @@ def producing(
     with Reader(cluster, "t", PARTITIONS) as reader:
         eventually(lambda: reader.has_seen(witness), within_s=FOLLOW_S)
     reader.check(witness)
+    assert witness.check(cluster.nodes[1]) == witness.numbers
 
 
 def count_leaders(cluster: Cluster, number: int) -> int:

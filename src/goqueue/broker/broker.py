@@ -68,8 +68,17 @@ from goqueue.broker.transactions.peers import TransactionPeers
 from goqueue.cluster import Metadata, Topic
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.log import Appended
+from goqueue.model import batch as batches
 from goqueue.model.config import Config
-from goqueue.model.errors import InvalidRecord, OffsetOutOfRange, ShuttingDown
+from goqueue.model.errors import (
+    CorruptBatch,
+    DiskFull,
+    InvalidRecord,
+    NotEnoughReplicas,
+    OffsetOutOfRange,
+    ShuttingDown,
+    UnsupportedBatch,
+)
 from goqueue.model.ids import NodeId, Offset, Timestamp, TopicId
 from goqueue.model.partial_batch import LeftOut, leave_out
 from goqueue.model.quorum import LOCAL, parse_quorum
@@ -420,16 +429,25 @@ class Broker:
         """
         if not is_checked and partition.log.settings.validates:
             raise InvalidRecord(f"{partition.topic} validates schemas, and nobody did")
-        if waits and not partition.has_enough_replicas:
-            partition.check_enough_replicas()
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
-        self.partitions.room.take(len(data))
+        try:
+            if waits and not partition.has_enough_replicas:
+                partition.check_enough_replicas()
+            self.partitions.room.take(len(data))
+        except (NotEnoughReplicas, DiskFull) as error:
+            with contextlib.suppress(CorruptBatch, UnsupportedBatch):
+                partition.note_refused(batches.header_at(data, 0), error)
+            raise
         now = self._clock.now()
         prepared, headers = prepare(data, partition.log.settings, now)
         if left_out:
             prepared, headers = leave_out(prepared, headers, left_out)
-        return partition.append(prepared, headers, now)
+        try:
+            return partition.append(prepared, headers, now)
+        except DiskFull:
+            self.partitions.room.note_refused(len(data))
+            raise
 
     async def delete_records(self, partition: Partition, before: Offset) -> Offset:
         """Delete what lies before the offset (-1: everything readable); gives the new start."""

@@ -3,7 +3,9 @@
 The file system is asked seldom; between two looks, what is written is counted.  When half of what
 was free has been written it is asked again, since retention may have made room meanwhile; so
 writers are refused only when there is really no room.  While there is none it is asked every
-second.  Only messages are counted: indexes and internal logs are small, and may use the reserve.
+second.  Once a batch was refused all are, also smaller ones, until there is room for that one: a
+disk that takes only the smallest batches is full.  Only messages are counted: indexes and internal
+logs are small, and may use the reserve.
 """
 
 import asyncio
@@ -28,6 +30,7 @@ class DiskRoom:
         self._clock = clock
         self._path = path
         self._is_full = False  # at the last look
+        self._needed = 0  # what was refused, and has to fit
         self._left = 0  # what may still be written before the reserve begins
         self._look_below = 0  # when so much is left, look again
         self._look_demanded = asyncio.Event()
@@ -37,6 +40,8 @@ class DiskRoom:
         if self.config.free_bytes_min == 0:
             return  # the disk says itself when it is full
         if self._is_full or size > self._left:
+            self._needed = max(self._needed, size)
+            self._set_full(True, self._left + self.config.free_bytes_min)
             self._look_demanded.set()
             raise DiskFull(
                 f"less than {self.config.free_bytes_min} bytes would be free below {self._path}"
@@ -45,6 +50,11 @@ class DiskRoom:
         self._left -= size
         if self._left < self._look_below:
             self._look_demanded.set()
+
+    def note_refused(self, size: int) -> None:
+        """The disk itself refused it: others write to it, too."""
+        self._needed = max(self._needed, size)
+        self._look_demanded.set()
 
     @property
     def is_full(self) -> bool:
@@ -61,16 +71,22 @@ class DiskRoom:
         written_meanwhile = max(0, counted - self._left)
         self._left = free - self.config.free_bytes_min - written_meanwhile
         self._look_below = self._left // 2
-        is_full = self._left < 0
+        is_full = self._left < self._needed
+        if not is_full:
+            self._needed = 0
+        self._set_full(is_full, free)
+
+    def _set_full(self, is_full: bool, free: int) -> None:
         if is_full != self._is_full:
             event = "disk is full, writes are refused" if is_full else "disk has room again"
             _log.warning(event, free_bytes=free, free_bytes_min=self.config.free_bytes_min)
         self._is_full = is_full
 
     async def run(self) -> None:
-        """Look when it is asked for, until cancelled."""
+        """Look when it is asked for, and each second while the disk is full, until cancelled."""
         while True:
-            await self._look_demanded.wait()
+            if not self._is_full:
+                await self._look_demanded.wait()
             await self.look()
             self._look_demanded.clear()
             await self._clock.sleep(PAUSE_FULL_SECONDS if self._is_full else PAUSE_SECONDS)

@@ -24,6 +24,7 @@ from typing import Final, Protocol, TypeVar
 from goqueue.broker.storage.commit_waits import CommitWaits
 from goqueue.broker.storage.file_hold import FileHold
 from goqueue.broker.storage.log_rewrites import HANDLE_RETRY_SECONDS, LogRewrites
+from goqueue.broker.storage.refused_producers import Refusal, RefusedProducers
 from goqueue.cluster.replication import (
     Assessment,
     Follower,
@@ -114,6 +115,7 @@ class Partition:
         self._waiters: dict[Waiter, None] = {}  # in order: a seed must repeat what is done
         self._follower_waiters: dict[Waiter, None] = {}  # are also told what is not committed
         self._waits = CommitWaits()
+        self._refused = RefusedProducers()
         self._is_watched = False  # the owner looks for waits that are overdue
         self.messages_in = 0
         self.bytes_in = 0
@@ -287,17 +289,28 @@ class Partition:
         if self._has_followers:
             self._replicas.note_append(self.log.end_offset, _instant())
         was_synced = not self.log.needs_sync
+        if self._refused:
+            self._refused.check(headers[0], asyncio.get_running_loop().time())
         try:
             appended = self.log.append(data, headers, epoch=self.leader_epoch, now=now)
         except StorageFailed:
             self.tell_if_failed()
             raise
+        except DiskFull as error:
+            self.note_refused(headers[0], error)
+            raise
+        if self._refused:
+            self._refused.note_appended(headers[0])
         if appended.is_repeat:
             return appended
         self._note_written(was_synced)
         self.messages_in += appended.last_offset - appended.first_offset + 1
         self.bytes_in += len(data)
         return appended
+
+    def note_refused(self, header: BatchHeader, refusal: Refusal) -> None:
+        """A batch is not appended now, and would be a little later; see `RefusedProducers`."""
+        self._refused.note(header, refusal, asyncio.get_running_loop().time())
 
     def append_marker(self, marker: Marker, now: Timestamp) -> Offset:
         """End a producer's transaction in this partition; `committed` tells when it is visible."""
