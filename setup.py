@@ -19,6 +19,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 HOT_MODULES = [
+    "goqueue.model.bodies",
     "goqueue.model.murmur",
     "goqueue.model.records",
     "goqueue.spark.columns.onepass",

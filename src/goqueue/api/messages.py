@@ -33,10 +33,10 @@ class MessageInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long queues deliver it, as `30s` or in milliseconds; kept as header `gq-ttl-ms`."""
     encoding: Encoding | None = None
     """Of key, value and header values; absent: the request's."""
-    delay: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """Not possible yet: refused."""
-    deliver_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """Not possible yet: refused."""
+    delay: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
+    """Deliver it so much later: `30m`, `1.5s`, or milliseconds; kept until then, durably."""
+    deliver_at: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
+    """Deliver it then: RFC 3339, or milliseconds since 1970; a time that is over means at once."""
 
 
 class PublishRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,6 +76,11 @@ class PublishResult(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     error: Problem | None = None
     dead_letter: InvalidMessage | None = None
     """It is not in the topic: with `goqueue.schema.invalid=dead_letter` it went there."""
+    delayed: bool | None = None
+    """True: `partition` and `offset` are its id among the delayed messages, until it is delivered
+    at another offset. False: the time that was asked for is over, and it was delivered at once."""
+    deliver_at: str | int | None = None
+    """When it is to be delivered, of messages that asked for a time."""
 
 
 class PublishResponse(msgspec.Struct, frozen=True):

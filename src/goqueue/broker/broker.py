@@ -33,6 +33,7 @@ from goqueue.broker.cluster.peer import Peers
 from goqueue.broker.cluster.quorum_positions import QuorumPositions
 from goqueue.broker.cluster.reassignments import Reassignments
 from goqueue.broker.coordinators import Coordinators
+from goqueue.broker.delays.service import Delays
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.internal_topics import METADATA_TOPIC, InternalTopics
@@ -208,6 +209,7 @@ class Broker:
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random, coordinator_topics.group_shard)
         self.queues = Queues(self)
+        self.delays = Delays(self, orphans.end_all)
         self.schemas = Schemas(environment.disk)
         self.schema_directory = SchemaDirectory(self)
         self.schema_checks = SchemaChecks(clock, self.schema_directory)
@@ -299,6 +301,7 @@ class Broker:
             *self._coordinators.upkeep(),
             self.transactions.run_upkeep(self.partitions),
             self.queues.run(),
+            self.delays.run(),
             self.partitions.upkeep.run_flushes(),
             self.partitions.upkeep.run_watermarks(),
             self.partitions.upkeep.run_checkpoints(),
@@ -321,6 +324,10 @@ class Broker:
         task.add_done_callback(self._running.discard)
 
     @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+    @property
     def clock_offset_ms(self) -> int:
         """How far the wall clock is ahead of the steady one, since somebody set it."""
         return clock_offset_ms(self._clock)
@@ -333,6 +340,7 @@ class Broker:
             *self.transactions.hosts,
             *([self.schemas.host] if self.schemas.is_coordinating else []),
             *self.queues.hosts,
+            *self.delays.hosts,
         )
 
     # --- metadata ---------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from goqueue.broker.cluster.coordinator_topics import (
     TRANSACTIONS_TOPIC,
     CoordinatorTopics,
 )
+from goqueue.broker.delays.service import Delays
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups, view_of
 from goqueue.broker.host_upkeep import HostUpkeep
@@ -55,6 +56,7 @@ class CoordinatingBroker(Protocol):
     groups: Groups
     group_configs: GroupConfigs
     queues: Queues
+    delays: Delays
     schemas: Schemas
     transactions: Transactions
 
@@ -167,6 +169,7 @@ class Coordinators:
         await self._started.wait()
         if topic.name not in COORDINATED:
             await self._broker.queues.partition_led(topic, bundle)
+            await self._broker.delays.partition_led(topic, bundle)
             return
         async with self._opening(topic.name, bundle.index):
             if self._is_stopping or not bundle.leads:
@@ -186,6 +189,7 @@ class Coordinators:
             self._broker.schemas.resign()
         else:
             self._broker.queues.partition_resigned(bundle)
+            self._broker.delays.partition_resigned(bundle)
 
     def _runs(self, name: str, shard: int) -> bool:
         """Whether the machine of the shard is open here."""

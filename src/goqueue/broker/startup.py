@@ -13,6 +13,7 @@ import msgspec
 from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.coordinators import Coordinators
+from goqueue.broker.delays.service import Delays
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.internal_topics import LEDGERS_TOPIC, METADATA_TOPIC, InternalTopics
 from goqueue.broker.metadata.controller import Controller
@@ -22,7 +23,7 @@ from goqueue.broker.metadata.registration import check, register
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.broker.topic_changes import TopicChanges
-from goqueue.cluster import Metadata, controller
+from goqueue.cluster import Metadata, Topic, controller
 from goqueue.cluster.consensus import ConsensusLog
 from goqueue.cluster.controller import Registration
 from goqueue.cluster.features import supported_features
@@ -42,6 +43,9 @@ class StartingBroker(Protocol):
     group_configs: GroupConfigs
     partitions: Partitions
     queues: Queues
+    delays: Delays
+
+    def topics(self) -> list[Topic]: ...
 
     async def open_metadata_log(self) -> ConsensusLog: ...
 
@@ -102,6 +106,7 @@ class Startup:
         if membership is None:
             await self._coordinators.open(registry.ahead)
         await broker.queues.attach(registry)
+        await broker.delays.open_all(broker.topics())
 
     async def _open_controller(self, node: NodeFile, membership: Membership | None) -> Controller:
         broker, cluster = self._broker, self._broker.cluster

@@ -13,6 +13,7 @@ import structlog
 
 from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.events import ClusterEvents
+from goqueue.broker.delays.service import Delays
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues.service import Queues
@@ -49,6 +50,7 @@ class ChangingBroker(Protocol):
     groups: Groups
     partitions: Partitions
     queues: Queues
+    delays: Delays
     backups: Backups
 
     @property
@@ -80,6 +82,7 @@ class TopicChanges:
             topic = metadata.topic_by_id(record.topic_id)
             roles.forget(topic)
             broker.queues.topic_deleted(topic.name)
+            broker.delays.topic_deleted(topic.name)
             # Else the verb does it, or `finish_deletions`.
             if self.is_open and broker.cluster.elsewhere is not None:
                 self._start(self.delete_data(topic))

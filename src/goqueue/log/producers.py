@@ -23,7 +23,10 @@ transaction ends with the last epoch there is never comes back, and is forgotten
 take a new producer for each piece of work.
 
 Ids from `KEYED_PRODUCER_MIN` on stand for idempotency keys: a producer for each request, so only
-the newest are kept.
+the newest are kept.  The last id of all is the delays' own.
+
+A delay log gets those parts of its producers' batches that are delayed: it `takes_gaps` between
+sequences, which the partition's data has checked, and knows a repetition.
 """
 
 from collections import OrderedDict
@@ -47,6 +50,7 @@ EXPIRY_MS: Final = 24 * 3_600_000
 NOT_SEEN: Final = Timestamp(-1)  # by this process
 KEYED_PRODUCER_MIN: Final = RESERVED_PRODUCER_MIN
 KEYED_PRODUCERS_MAX: Final = 10_000  # of a partition; 6 MB of memory, 0.5 MB of a checkpoint
+DELAYS_PRODUCER: Final = 2 * RESERVED_PRODUCER_MIN - 1  # writes what was delayed and is due
 
 
 class WrittenBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -81,8 +85,9 @@ class Producers:
     ) -> None:
         self._by_id = {producer.producer_id: producer for producer in known}
         self._keyed = OrderedDict.fromkeys(
-            producer_id for producer_id in self._by_id if producer_id >= KEYED_PRODUCER_MIN
+            producer_id for producer_id in self._by_id if _is_keyed(producer_id)
         )  # the newest last
+        self.takes_gaps = False
         # Ended, but their markers are not visible yet: readers must not pass them either.
         self._unsettled = list(unsettled)
         starts = [
@@ -143,8 +148,8 @@ class Producers:
         if header.base_sequence < 0:
             return None
         if header.producer_epoch == producer.epoch and producer.batches:
-            return _repeat_or_next(producer, header)
-        if header.base_sequence > 0:
+            return _repeat_or_next(producer, header, takes_gaps=self.takes_gaps)
+        if header.base_sequence > 0 and not self.takes_gaps:
             raise OutOfOrderSequence(
                 f"producer {header.producer_id} starts epoch {header.producer_epoch} with"
                 f" sequence {header.base_sequence}, not 0"
@@ -176,7 +181,7 @@ class Producers:
             )
             del producer.batches[:-BATCHES_KEPT]
         producer.last_seen = max(producer.last_seen, now)
-        if header.producer_id >= KEYED_PRODUCER_MIN:
+        if _is_keyed(header.producer_id):
             self._keep_newest_keyed(header.producer_id)
         if header.is_transactional and producer.transaction_start is None:
             producer.transaction_start = Offset(first)
@@ -272,13 +277,19 @@ def copy_of(producer: Producer) -> Producer:
     return msgspec.structs.replace(producer, batches=list(producer.batches))
 
 
-def _repeat_or_next(producer: Producer, header: BatchHeader) -> WrittenBatch | None:
+def _is_keyed(producer_id: int) -> bool:
+    return KEYED_PRODUCER_MIN <= producer_id != DELAYS_PRODUCER
+
+
+def _repeat_or_next(
+    producer: Producer, header: BatchHeader, *, takes_gaps: bool
+) -> WrittenBatch | None:
     last_sequence = _advance(header.base_sequence, header.last_offset_delta)
     for written in producer.batches:
         if written.base_sequence == header.base_sequence and written.last_sequence == last_sequence:
             return written
     expected = _advance(producer.batches[-1].last_sequence, 1)
-    if header.base_sequence != expected:
+    if header.base_sequence != expected and not takes_gaps:
         raise OutOfOrderSequence(
             f"producer {header.producer_id} sent sequence {header.base_sequence},"
             f" {expected} is next"

@@ -358,6 +358,11 @@ class RecordReader:
         self._delta = -1  # of the last record that was read
 
     @property
+    def block(self) -> bytes:
+        """All its records, decompressed."""
+        return self._block
+
+    @property
     def size(self) -> int:
         """Bytes of all its records, decompressed."""
         return len(self._block)

@@ -41,6 +41,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     flush_messages: int = LONG_MAX
     flush_ms: int = 1000
     follower_replication_throttled_replicas: frozenset[str] = frozenset()
+    goqueue_delayed_messages_max: int = 1_000_000
     goqueue_expired: str = "dead_letter"
     goqueue_schema_invalid: str = "refuse"
     goqueue_schema_key_subject: str = "topic"
@@ -281,6 +282,14 @@ _SETTINGS = [
         "Replicas that copy no faster than follower.replication.throttled.rate of their node while"
         " they are not in sync, as partition:broker, or * for all.",
         _throttled_replicas,
+    ),
+    Setting(
+        "goqueue.delayed.messages.max",
+        "long",
+        "How many delayed messages of the topic may wait; one more is refused. Each leader allows"
+        " the part that it leads of the topic's partitions. 0: none are delayed, and the headers"
+        " `gq-delay-ms` and `gq-deliver-at` mean nothing.",
+        _whole(0, LONG_MAX),
     ),
     Setting(
         "goqueue.expired",

@@ -18,7 +18,7 @@
                            | nullable bytes records
                            | tag 0: diverging epoch (i32 epoch, i64 end offset)       v12+
                            | tag 1: current leader (i32 id, i32 epoch)                v12+
-                           | tag 1000: i64 gaps_below, i8 has_ledger  of ours, to replicas only ] ]
+                           | tag 1000: i64 gaps_below, i8 beside      of ours, to replicas only ] ]
                tag 0: node endpoints             v16+
 
 Versions 4 to 18; from 12 on flexible.  A topic is a string up to version 12, and its 16-byte id
@@ -80,7 +80,7 @@ _RESULT_V4: Final = struct.Struct(">ihqq")
 _RESULT_V5: Final = struct.Struct(">ihqqq")
 _RESPONSE_HEAD: Final = struct.Struct(">ihi")
 _ABORTED: Final = struct.Struct(">qq")
-_REPLICA_NEWS: Final = struct.Struct(">q?")
+_REPLICA_NEWS: Final = struct.Struct(">qb")
 _DIVERGING_EPOCH: Final = struct.Struct(">iqx")  # ends in an empty block of tagged fields
 
 NO_REPLICA = -1
@@ -151,7 +151,7 @@ class FetchPartitionResponse(msgspec.Struct, frozen=True, gc=False, kw_only=True
     diverging_epoch: DivergingEpoch | None = None
     current_leader: LeaderAndEpoch | None = None  # beside a not-leader error: where to go instead
     gaps_below: int = 0  # the leader has compacted up to there
-    has_ledger: bool = False  # beside the partition's data there is its queue ledger to copy
+    beside: int = 0  # a bit for each log beside the partition's data that is to be copied, too
 
 
 class FetchTopicResponse(msgspec.Struct, frozen=True, gc=False):
@@ -405,7 +405,7 @@ def _encode_records(
 
 
 def _encode_partition_tags(result: FetchPartitionResponse) -> bytes:
-    has_replica_news = result.has_ledger or result.gaps_below > 0
+    has_replica_news = result.beside or result.gaps_below > 0
     if result.diverging_epoch is None and result.current_leader is None and not has_replica_news:
         return b"\x00"
     fields = []
@@ -415,7 +415,7 @@ def _encode_partition_tags(result: FetchPartitionResponse) -> bytes:
     if result.current_leader is not None:
         fields.append((1, encode_leader(result.current_leader)))
     if has_replica_news:
-        news = _REPLICA_NEWS.pack(result.gaps_below, result.has_ledger)
+        news = _REPLICA_NEWS.pack(result.gaps_below, result.beside)
         fields.append((_REPLICA_NEWS_TAG, news))
     return tagged_fields(fields)
 

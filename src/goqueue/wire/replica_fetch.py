@@ -45,7 +45,7 @@ _HEAD: Final = struct.Struct(">ihi")
 _RESULT: Final = struct.Struct(">ihqqq")
 _ABORTED: Final = struct.Struct(">qqx")
 _DIVERGING_EPOCH: Final = struct.Struct(">iq")
-_REPLICA_NEWS: Final = struct.Struct(">q?")
+_REPLICA_NEWS: Final = struct.Struct(">qb")
 _DIVERGING_EPOCH_TAG: Final = 0
 _REPLICA_NEWS_TAG: Final = 1000
 
@@ -147,7 +147,7 @@ def _decode_partition(body: memoryview, at: int) -> tuple[FetchPartitionResponse
     aborted, at = read_count(body, at + _RESULT.size, flexible=True, item_size_min=_ABORTED.size)
     at += max(0, aborted) * _ABORTED.size + 4  # and the preferred read replica
     records, at = read_nullable_bytes(body, at, flexible=True)
-    diverging, gaps_below, has_ledger, at = _decode_tags(body, at)
+    diverging, gaps_below, beside, at = _decode_tags(body, at)
     result = FetchPartitionResponse(
         partition=partition,
         error_code=error_code,
@@ -157,13 +157,13 @@ def _decode_partition(body: memoryview, at: int) -> tuple[FetchPartitionResponse
         records=b"" if records is None else records,
         diverging_epoch=diverging,
         gaps_below=gaps_below,
-        has_ledger=has_ledger,
+        beside=beside,
     )
     return result, at
 
 
-def _decode_tags(body: memoryview, at: int) -> tuple[DivergingEpoch | None, int, bool, int]:
-    diverging, gaps_below, has_ledger = None, 0, False
+def _decode_tags(body: memoryview, at: int) -> tuple[DivergingEpoch | None, int, int, int]:
+    diverging, gaps_below, beside = None, 0, 0
     count, at = read_tag_count(body, at)
     for _ in range(count):
         tag, at = read_uvarint(body, at)
@@ -172,6 +172,6 @@ def _decode_tags(body: memoryview, at: int) -> tuple[DivergingEpoch | None, int,
         if tag == _DIVERGING_EPOCH_TAG:
             diverging = DivergingEpoch(*_DIVERGING_EPOCH.unpack_from(body[at:end], 0))
         elif tag == _REPLICA_NEWS_TAG:
-            gaps_below, has_ledger = _REPLICA_NEWS.unpack_from(body[at:end], 0)
+            gaps_below, beside = _REPLICA_NEWS.unpack_from(body[at:end], 0)
         at = end
-    return diverging, gaps_below, has_ledger, at
+    return diverging, gaps_below, beside, at

@@ -56,7 +56,7 @@ RESULTS = st.builds(
     records=st.binary(max_size=300),
     diverging_epoch=st.none() | st.builds(DivergingEpoch, SMALL, SMALL),
     gaps_below=st.integers(0, 2**40),
-    has_ledger=st.booleans(),
+    beside=st.integers(0, 7),
 )
 
 

@@ -24,6 +24,8 @@ class Published(msgspec.Struct, frozen=True, gc=False):
     timestamp: int
     is_repeat: bool = False  # it was published before, under the same idempotency key
     invalid: "PutAside | None" = None  # it is a dead letter instead: partition and offset are there
+    deliver_at: int | None = None  # as it was asked for
+    is_delayed: bool = False  # `offset` is in the delay log; otherwise `deliver_at` was over
 
 
 class PutAside(msgspec.Struct, frozen=True):

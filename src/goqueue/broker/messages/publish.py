@@ -19,6 +19,14 @@ import msgspec
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.cluster.other_nodes import outcome_of
+from goqueue.broker.messages.delaying import (
+    Waiting,
+    find_due_times,
+    note_past,
+    publish_keyed,
+    schedule,
+    to_record,
+)
 from goqueue.broker.messages.idempotency import (
     KEYED_EPOCH,
     IdempotencyKeyReused,
@@ -168,7 +176,7 @@ class Messages:
         idempotency_key: str | None,
     ) -> None:
         """To partitions of this node."""
-        waiting: list[tuple[asyncio.Future[None], list[int]]] = []
+        waiting: Waiting = []
         timeout_seconds = self._broker.config.http.publish_timeout_ms / 1000
         for index, places in assigned.items():
             try:
@@ -182,18 +190,51 @@ class Messages:
                 )
                 if not places:
                     continue
+            now = self._broker.environment.clock.now()
+            due_times = find_due_times(topic, messages, places, now, outcomes)
+            delays = self._broker.delays.appends
+            if due_times.later and idempotency_key is None:
+                waiting += await schedule(delays, partition, messages, due_times, outcomes, now)
+            places = [place for place in places if outcomes[place] is None]
+            if not places:
+                continue
             bytes_max = topic.settings.max_message_bytes
             if idempotency_key is None:
                 made = self._batches(messages, places, bytes_max, outcomes)
             else:
                 made = self._keyed_batch(messages, places, bytes_max, outcomes, idempotency_key)
             for some, batch in made:
+                if due_times.later and idempotency_key is not None:
+                    waiting += await self._publish_keyed(
+                        partition, batch, some, outcomes, timeout_seconds
+                    )
+                    continue
                 last = self._append(partition, some, batch, outcomes, acks)
                 if last is not None and acks == "all":
                     waiting.append((partition.wait_committed(last, timeout_seconds), some))
+            note_past(outcomes, due_times)
         await _settle(waiting, outcomes)
         if idempotency_key is not None:
             await self._restore_times(topic.name, assigned, outcomes)
+
+    async def _publish_keyed(
+        self,
+        partition: Partition,
+        batch: _Batch,
+        places: list[int],
+        outcomes: list[Outcome | None],
+        timeout_seconds: float,
+    ) -> Waiting:
+        delays, now = self._broker.delays.appends, self._broker.environment.clock.now()
+        try:
+            return await publish_keyed(
+                delays, partition, batch.data, places, outcomes, timeout_seconds, now
+            )
+        except OutOfOrderSequence:
+            _fill(outcomes, places, IdempotencyKeyReused(KEY_REUSED))
+        except GoQueueError as error:
+            _fill(outcomes, places, error)
+        return []
 
     def _assign(
         self,
@@ -272,7 +313,7 @@ class Messages:
         repeats: dict[int, dict[int, Published]] = {}
         for place in itertools.chain.from_iterable(assigned.values()):
             outcome = outcomes[place]
-            if isinstance(outcome, Published) and outcome.is_repeat:
+            if isinstance(outcome, Published) and outcome.is_repeat and not outcome.is_delayed:
                 repeats.setdefault(outcome.partition, {})[place] = outcome
         for index, some in repeats.items():
             first = Offset(min(each.offset for each in some.values()))
@@ -319,12 +360,7 @@ def _encode_batch(
     now: Timestamp,
     producer: tuple[int, int, int] = NO_PRODUCER,
 ) -> _Batch:
-    records = [
-        Record(
-            0, now if each.timestamp is None else each.timestamp, each.key, each.value, each.headers
-        )
-        for each in messages
-    ]
+    records = [to_record(each, now) for each in messages]
     data = batches.encode(records, producer=producer)
     return _Batch(records, data, producer is not NO_PRODUCER)
 
@@ -349,9 +385,7 @@ def _fill(outcomes: list[Outcome | None], places: list[int], error: GoQueueError
         outcomes[place] = error
 
 
-async def _settle(
-    waiting: list[tuple[asyncio.Future[None], list[int]]], outcomes: list[Outcome | None]
-) -> None:
+async def _settle(waiting: Waiting, outcomes: list[Outcome | None]) -> None:
     """Wait for all commits; what could not be made durable is a failure after all."""
     answers = await asyncio.gather(*(future for future, _ in waiting), return_exceptions=True)
     for answer, (_, places) in zip(answers, waiting, strict=True):

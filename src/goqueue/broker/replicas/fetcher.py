@@ -32,7 +32,7 @@ NANOSECONDS: Final = 1_000_000_000
 
 Answers = dict[ReplicaLog, FetchPartitionResponse]
 OnProblem = Callable[[ReplicaLog, GoQueueError], None]
-OnLedger = Callable[[ReplicaLog], None]
+OnBeside = Callable[[ReplicaLog, int], None]  # the bits of `Bundle.beside`
 
 _log = structlog.get_logger("goqueue.replication")
 
@@ -83,14 +83,14 @@ class Fetcher:
         clock: Clock,
         limits: ReplicationLimits,
         on_problem: OnProblem,
-        on_ledger: OnLedger,
+        on_beside: OnBeside,
     ) -> None:
         self._follower = follower
         self._leader = leader
         self._clock = clock
         self._limits = limits
         self._on_problem = on_problem
-        self._on_ledger = on_ledger
+        self._on_beside = on_beside
         self._session = FollowerSession()
         self._replicas: dict[TopicIdPartition, ReplicaLog] = {}
         self._changed: dict[ReplicaLog, None] = {}  # of which there is something new to tell
@@ -274,8 +274,8 @@ class Fetcher:
                 if replica is None or not replica.is_following:
                     continue  # it has another leader by now
                 taken[replica] = part
-                if part.has_ledger:
-                    self._on_ledger(replica)
+                if part.beside:
+                    self._on_beside(replica, part.beside)
                 try:
                     replica.write(part, now)
                 except GoQueueError as error:
@@ -340,11 +340,11 @@ class CatchUpFetcher(Fetcher):
         clock: Clock,
         limits: ReplicationLimits,
         on_problem: OnProblem,
-        on_ledger: OnLedger,
+        on_beside: OnBeside,
         in_sync: Fetcher,
         quota: CatchUpQuota,
     ) -> None:
-        super().__init__(follower, leader, clock, limits, on_problem, on_ledger)
+        super().__init__(follower, leader, clock, limits, on_problem, on_beside)
         self._in_sync = in_sync
         self._quota = quota
         self._interrupts = False  # the other lane: it has more to ask for

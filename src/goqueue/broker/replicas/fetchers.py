@@ -19,7 +19,7 @@ from goqueue.broker.replicas.fetcher import (
     FollowerNode,
     InSyncFetcher,
     LeaderNode,
-    OnLedger,
+    OnBeside,
     OnProblem,
     ReplicationLimits,
 )
@@ -44,7 +44,7 @@ class ReplicaFetchers:
         node_epoch: Callable[[], NodeEpoch],
         connect: Callable[[NodeId], LeaderNode],
         on_problem: OnProblem = lambda _replica, _error: None,
-        on_ledger: OnLedger = lambda _replica: None,
+        on_beside: OnBeside = lambda _replica, _beside: None,
         limits: ReplicationLimits | None = None,
         quota: CatchUpQuota | None = None,
     ) -> None:
@@ -52,13 +52,13 @@ class ReplicaFetchers:
 
         `on_problem` hears of a replica that stopped: for good after `StorageFailed` (and so if it
         is frozen), else until the disk has room or the leader sends what can be taken.
-        `on_ledger` hears that the leader has a queue ledger beside this log, to be followed, too.
+        `on_beside` hears which logs the leader has beside this one, to be followed, too.
         """
         self._clock = clock
         self._follower = FollowerNode(node, node_epoch)
         self._connect = connect
         self._on_problem = on_problem
-        self._on_ledger = on_ledger
+        self._on_beside = on_beside
         self._limits = limits or ReplicationLimits()
         self._quota = quota or CatchUpQuota(clock)  # of what this node copies
         self._lanes: dict[NodeId, tuple[InSyncFetcher, CatchUpFetcher]] = {}
@@ -117,7 +117,7 @@ class ReplicaFetchers:
     def _lane(self, leader: NodeId) -> tuple[InSyncFetcher, CatchUpFetcher]:
         lanes = self._lanes.get(leader)
         if lanes is None:
-            rest = self._clock, self._limits, self._problem, self._on_ledger
+            rest = self._clock, self._limits, self._problem, self._on_beside
             in_sync = InSyncFetcher(self._follower, self._connect(leader), *rest)
             catch_up = CatchUpFetcher(
                 self._follower, self._connect(leader), *rest, in_sync, self._quota

@@ -3,7 +3,7 @@
     change_role ── all logs of the partition have it, at once ── the former leader's copies end
                 ── a follower's logs are opened, and copied from the leader;  a leader's take writes
 
-The queue ledger beside a partition's data is copied once the leader says that there is one.
+The logs beside a partition's data are copied once the leader says that they are there.
 
 A disk without room for a log's first files keeps the node from its role until there is some:
 nobody tells the role again, so it is tried again.
@@ -21,7 +21,7 @@ from goqueue.broker.replicas.catch_up_quota import CatchUpQuota
 from goqueue.broker.replicas.fetcher import LeaderNode, OnProblem, ReplicationLimits
 from goqueue.broker.replicas.fetchers import ReplicaFetchers
 from goqueue.broker.replicas.replica import ReplicaLog
-from goqueue.broker.storage.bundle import DATA, KINDS, LEDGER, log_id
+from goqueue.broker.storage.bundle import BESIDE, DATA, KINDS, log_id
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Topic
@@ -58,7 +58,7 @@ class ReplicaManager:
             node_epoch=node_epoch,
             connect=connect,
             on_problem=on_problem,
-            on_ledger=self._note_ledger,
+            on_beside=self._note_beside,
             limits=limits,
             quota=quota,
         )
@@ -183,11 +183,12 @@ class ReplicaManager:
             raise NotLeader(f"partition {index} of {topic_id} is not open here")
         return log
 
-    def has_ledger(self, partition: Partition) -> bool:
+    def beside(self, partition: Partition) -> int:
+        """Which logs there are beside the partition's data; see `Bundle.beside`."""
         if partition.kind != DATA or partition.topic_id is None:
-            return False
+            return 0
         found = self._partitions.find_bundle(partition.topic_id, partition.index)
-        return found is not None and found[0].find(LEDGER) is not None
+        return 0 if found is None else found[0].beside
 
     # --- copying ----------------------------------------------------------------------------------
 
@@ -212,10 +213,10 @@ class ReplicaManager:
             self._fetchers.follow(key, log, is_unclean=is_unclean)
             self._without_room.discard(TopicIdPartition(topic.topic_id, index))
 
-    def _note_ledger(self, replica: ReplicaLog) -> None:
-        _ = self._start(self._follow_ledger(replica))
+    def _note_beside(self, replica: ReplicaLog, beside: int) -> None:
+        _ = self._start(self._follow_beside(replica, beside))
 
-    async def _follow_ledger(self, replica: ReplicaLog) -> None:
+    async def _follow_beside(self, replica: ReplicaLog, beside: int) -> None:
         key = replica.key
         while replica.is_following:
             async with self._changing[key]:
@@ -223,8 +224,11 @@ class ReplicaManager:
                 if found is None or not replica.is_following:
                     return
                 topic, epoch = found
+                role = replica.following.role
                 try:
-                    await self._follow(topic, key.partition, LEDGER, replica.following.role, epoch)
+                    for bit, kind in enumerate(BESIDE):
+                        if beside & (1 << bit):
+                            await self._follow(topic, key.partition, kind, role, epoch)
                     return
                 except DiskFull as error:
                     full = error

@@ -3,9 +3,13 @@
     kind      what it holds                     its id on the wire, and in the file `replica`
     DATA      the messages                      the topic's
     LEDGER    what queue groups did with them   uuid5(topic's id, "ledger")
+    DELAYS    messages that are not due yet     uuid5(topic's id, "delays")
+    TIMERS    when they are due, and which      uuid5(topic's id, "timers")
+              were delivered or cancelled
 
-The ledger is there once a queue group began in the partition.  Each log has a high watermark of its
-own; a replica is in sync when it is so on all of them (`propose`).
+The ledger is there once a queue group began in the partition, delays and timers once a message was
+delayed.  Each log has a high watermark of its own; a replica is in sync when it is so on all of
+them (`propose`).
 
 A role is taken by all logs in one step.  What it ends, it ends at once: no log takes a write under
 the role before, and whoever waits hears of it.  To lead takes longer, since each log notes durably
@@ -26,7 +30,10 @@ from goqueue.model.ids import Instant, NodeId, Offset, PartitionId, TopicId
 
 DATA: Final = ""
 LEDGER: Final = "ledger"  # also the name of its directory, in that of the partition
-KINDS: Final = (DATA, LEDGER)
+DELAYS: Final = "delays"
+TIMERS: Final = "timers"
+BESIDE: Final = (LEDGER, DELAYS, TIMERS)  # the data; each may begin at any time
+KINDS: Final = (DATA, *BESIDE)
 
 
 def log_id(topic_id: TopicId, kind: str) -> TopicId:
@@ -61,6 +68,11 @@ class Bundle:
         """The log, if it is open."""
         return self._logs.get(kind)
 
+    @property
+    def beside(self) -> int:
+        """Which logs there are beside the data: a bit for each of `BESIDE`."""
+        return sum(1 << bit for bit, kind in enumerate(BESIDE) if kind in self._logs)
+
     def add(self, log: Partition) -> None:
         """The log was opened; it leads with the next `lead`, if the others do.
 
@@ -74,6 +86,9 @@ class Bundle:
                 )
             log.take_role(_before_leading(self.role))
         self._logs[log.kind] = log
+        data = self._logs.get(DATA)
+        if data is not None:
+            data.delays = self._logs.get(DELAYS)
         for each in self._logs.values():
             each.wake_readers()  # followers that wait for more get to know of it
 

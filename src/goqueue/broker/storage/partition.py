@@ -96,6 +96,7 @@ class Partition:
         kind: str = "",
     ) -> None:
         self.kind = kind  # of a log beside the partition's data; empty: the data itself
+        self.delays: Partition | None = None  # of its data: the delay log beside it, if it is open
         self.topic = topic
         self.topic_id = topic_id  # None for the broker's own
         self.index = index

@@ -102,7 +102,7 @@ class Partitions:
         return iter(list(self._open.values()))
 
     def logs(self) -> list[Partition]:
-        """Those that are open, and the ledgers beside them."""
+        """Those that are open, and the logs beside them."""
         return [log for bundle in self._bundles.values() for log in bundle]
 
     def find_open(self, topic: str, index: int) -> Partition | None:
@@ -205,9 +205,10 @@ class Partitions:
         try:
             async with self._turns_to_lead:
                 await self.open_log(topic, index, DATA)
-                directory = self.directories.ledger_directory(topic.name, index)
-                if await self._disk.in_background(lambda: self._disk.exists(directory)):
-                    await self.open_log(topic, index, LEDGER)
+                for kind in await self._disk.in_background(
+                    lambda: self.directories.stored_beside(topic.name, index)
+                ):
+                    await self.open_log(topic, index, kind)
                 await self._begin_replicas(bundle)
                 await bundle.lead()
             if bundle.leads:
@@ -254,37 +255,43 @@ class Partitions:
     async def open_log(self, topic: Topic, index: int, kind: str) -> Partition:
         """One log of a bundle, opened when it is not, whatever this node is to it.
 
-        For who copies it: others ask for the partition, or its ledger.
+        For who copies it: others ask for the partition, or a log beside it.
         """
         bundle = self.bundle(topic, index)
         found = bundle.find(kind)
         if found is not None:
             return found
-        open_log = self._open_partition if kind == DATA else self._open_ledger
-        return await self._open_once(
-            bundle, kind, functools.partial(open_log, bundle, topic.settings)
+        work = (
+            functools.partial(self._open_partition, bundle, topic.settings)
+            if kind == DATA
+            else functools.partial(self._open_beside, bundle, topic.settings, kind)
         )
+        return await self._open_once(bundle, kind, work)
 
-    # --- ledgers ----------------------------------------------------------------------------------
+    # --- logs beside the data ---------------------------------------------------------------------
 
     async def ledger(self, topic: Topic, index: int) -> Partition:
         """The log of the partition's queue ledger; it begins when it is first asked for."""
-        ledger = await self.open_log(topic, index, LEDGER)
-        await self.bundle(topic, index).lead()
-        return ledger
+        return await self.log_beside(topic, index, LEDGER)
 
-    async def _open_ledger(self, bundle: Bundle, settings: TopicSettings) -> Partition:
+    async def log_beside(self, topic: Topic, index: int, kind: str) -> Partition:
+        """A log beside the partition's data; it begins when it is first asked for."""
+        log = await self.open_log(topic, index, kind)
+        await self.bundle(topic, index).lead()
+        return log
+
+    async def _open_beside(self, bundle: Bundle, settings: TopicSettings, kind: str) -> Partition:
         topic, index = bundle.topic, bundle.index
-        own = _ledger_settings(settings)
-        log, recovery = await self._disk.in_background(lambda: self._open_log(bundle, own, LEDGER))
+        own = _settings_beside(settings)
+        log, recovery = await self._disk.in_background(lambda: self._open_log(bundle, own, kind))
         if recovery.lost is not None:
-            bundle.lost_below[LEDGER] = recovery.lost.next_offset
+            bundle.lost_below[kind] = recovery.lost.next_offset
         self._tell_recovery(topic, index, recovery)
         log.close()
-        ledger = self._make_partition(bundle, log, LEDGER)
-        await self._refuse_deleted(ledger)
-        bundle.add(ledger)
-        return ledger
+        beside = self._make_partition(bundle, log, kind)
+        await self._refuse_deleted(beside)
+        bundle.add(beside)
+        return beside
 
     # --- opening ----------------------------------------------------------------------------------
 
@@ -383,7 +390,7 @@ class Partitions:
             bundle = self._bundles.get((topic.name, index))
             for log in bundle or ():
                 is_data = log.kind == DATA
-                log.apply_settings(topic.settings if is_data else _ledger_settings(topic.settings))
+                log.apply_settings(topic.settings if is_data else _settings_beside(topic.settings))
 
     def abandon(self, topic: Topic) -> None:
         """Let nobody find or use the topic's partitions any more; `delete` follows."""
@@ -491,8 +498,8 @@ class Partitions:
         return [partition for partition in self.logs() if partition.log.failed is not None]
 
 
-def _ledger_settings(settings: TopicSettings) -> TopicSettings:
-    """A ledger is committed by the same replicas as the messages that it is about."""
+def _settings_beside(settings: TopicSettings) -> TopicSettings:
+    """A log beside the data is committed by the same replicas as the data."""
     own = topic_settings(INTERNAL_SETTINGS)
     return msgspec.structs.replace(own, min_insync_replicas=settings.min_insync_replicas)
 

@@ -4,6 +4,7 @@
     logs/{topic}/{partition}/…      see `goqueue.log`
     logs/{topic}/{partition}/ledger/…   the partition's queue ledger, a log of its own; with a topic
                                     that no queue group consumes there is none
+    logs/{topic}/{partition}/delays/…, timers/…   messages that are not due yet, and when they are
     deleted/{topic id}/             on its way out; removed in the background and at start-up
     orphaned/{topic}.{topic id}/    see `orphans.py`; never removed
 
@@ -18,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import structlog
 
-from goqueue.broker.storage.bundle import LEDGER
+from goqueue.broker.storage.bundle import BESIDE, LEDGER
 from goqueue.broker.storage.orphans import (
     TOPIC_FILE,
     TOPIC_KIND,
@@ -65,13 +66,22 @@ class TopicDirectories:
         self._disk.make_directory(directory)
         return directory
 
+    def stored_beside(self, topic: str, index: int) -> list[str]:
+        """The kinds of logs that the partition has beside its data."""
+        directory = self.partition_directory(topic, index)
+        return [kind for kind in BESIDE if self._disk.exists(f"{directory}/{kind}")]
+
     def stored_ledgers(self, topics: Iterable[Topic]) -> list[tuple[Topic, int]]:
         """The partitions that have one."""
+        return self.find_with(topics, LEDGER)
+
+    def find_with(self, topics: Iterable[Topic], kind: str) -> list[tuple[Topic, int]]:
+        """The partitions that have such a log."""
         return [
             (topic, index)
             for topic in topics
             for index in self._stored_indexes(topic)
-            if self._disk.exists(self.ledger_directory(topic.name, index))
+            if self._disk.exists(f"{self.partition_directory(topic.name, index)}/{kind}")
         ]
 
     def _stored_indexes(self, topic: Topic) -> list[int]:

@@ -141,7 +141,46 @@ async def _settle(ending: Coroutine[Any, Any, None], done: asyncio.Future[None])
 
 
 def end_in_partition(partition: Partition, marker: Marker, clock: Clock) -> asyncio.Future[None]:
-    """End what the marker's producer has open in the partition; done when readers see that."""
+    """End what the marker's producer has open in the partition; done when readers see that.
+
+    In its delay log first: while the data has not ended it, the marker is sent again.
+    """
+    delays = partition.delays
+    if delays is None or marker.producer_id not in delays.log.producers.open_transactions:
+        return _end_in_log(partition, marker, clock)
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end_in_data(done: asyncio.Future[None]) -> None:
+        try:
+            done.result()
+            following = _end_in_log(partition, marker, clock)
+        except (GoQueueError, asyncio.CancelledError) as error:
+            _fail(ended, error)
+            return
+        following.add_done_callback(lambda each: _pass_on(each, ended))
+
+    _end_in_log(delays, marker, clock).add_done_callback(end_in_data)
+    return ended
+
+
+def _pass_on(done: asyncio.Future[None], to: asyncio.Future[None]) -> None:
+    error = asyncio.CancelledError() if done.cancelled() else done.exception()
+    if error is not None:
+        _fail(to, error)
+    elif not to.done():
+        to.set_result(None)
+
+
+def _fail(future: asyncio.Future[None], error: BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(error, asyncio.CancelledError):
+        future.cancel()
+    else:
+        future.set_exception(error)
+
+
+def _end_in_log(partition: Partition, marker: Marker, clock: Clock) -> asyncio.Future[None]:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     done.set_result(None)
     if partition.log.producers.has_ended(marker):

@@ -21,7 +21,7 @@ def cluster_listener(
         config.kafka.fetch_bytes_max,
         cluster.replicas.find_log,
         cluster.note_ack,
-        cluster.replicas.has_ledger,
+        cluster.replicas.beside,
         cluster.sent_quota,
     )
     return ClusterListener(

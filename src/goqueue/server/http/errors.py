@@ -24,6 +24,7 @@ from goqueue.broker.groups.http_sessions import PollSuperseded
 from goqueue.broker.messages.idempotency import IdempotencyKeyReused
 from goqueue.broker.messages.read import DamagedRecords, UnreadableRecords
 from goqueue.cluster import errors as cluster_errors
+from goqueue.delay import errors as delay_errors
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.queue import errors as queue_errors
@@ -124,6 +125,10 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     group_errors.GroupModeConflict: 409,
     group_errors.FencedInstance: 409,
     group_errors.UnreleasedInstance: 409,
+    delay_errors.DelayError: 400,
+    delay_errors.DelayedMessageNotFound: 404,
+    delay_errors.DelayedMessageFinished: 409,
+    delay_errors.TooManyDelayed: 429,
     queue_errors.QueueError: 400,
     queue_errors.ReceiptMalformed: 400,
     queue_errors.ReceiptUnknown: 404,

@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker.messages import idempotency
 from goqueue.broker.shares import sessions
 from goqueue.cluster import errors as cluster_errors
+from goqueue.delay import errors as delay_errors
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.model.errors import GoQueueError
@@ -105,6 +106,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     group_errors.UnsupportedAssignor: ErrorCode.unsupported_assignor,
     group_errors.InvalidRegularExpression: ErrorCode.invalid_regular_expression,
     group_errors.OffsetMetadataTooLarge: ErrorCode.offset_metadata_too_large,
+    delay_errors.DelayError: ErrorCode.invalid_request,
     queue_errors.QueueError: ErrorCode.invalid_request,
     queue_errors.ReceiptExpired: ErrorCode.invalid_record_state,
     queue_errors.ReceiptInTransaction: ErrorCode.invalid_record_state,

@@ -9,8 +9,8 @@ of a higher watermark (KIP-227).  So a fetch costs what is new, not what is foll
 
 There is something to say of an entry when it is new; when there are records behind its offset, also
 such as are not synced here yet; when the high watermark or the log's start is higher than the
-follower knows; when its log has to be cut; when the partition has a queue ledger, which the
-follower copies by an id of its own; and when it is refused.
+follower knows; when its log has to be cut; when there are logs beside the partition's data, which
+the follower copies by ids of their own; and when it is refused.
 
 The offset that a follower asks for is its word that all before is on its disk.  It counts when the
 request arrives, unless the follower's log is another than this one (`find_divergence`).
@@ -52,7 +52,7 @@ _EPOCH_MAX: Final = 2**31 - 1
 Key = tuple[UUID, int]
 FindLog = Callable[[UUID, int], Awaitable[Partition]]
 OnAck = Callable[[Partition], None]
-HasLedger = Callable[[Partition], bool]
+LogsBeside = Callable[[Partition], int]
 
 _log = structlog.get_logger("goqueue.replication")
 
@@ -63,7 +63,7 @@ class _Leader(msgspec.Struct, frozen=True):
     clock: Clock
     find_log: FindLog
     on_ack: OnAck
-    has_ledger: HasLedger
+    beside: LogsBeside
     quota: CatchUpQuota
 
 
@@ -76,7 +76,7 @@ class ReplicaSessions:
         bytes_max: int,
         find_log: FindLog,
         on_ack: OnAck,
-        has_ledger: HasLedger = lambda _partition: False,
+        beside: LogsBeside = lambda _partition: 0,
         quota: CatchUpQuota | None = None,
     ) -> None:
         """`on_ack` hears when a node that is not in sync acknowledges, or one has lost data.
@@ -85,7 +85,7 @@ class ReplicaSessions:
         """
         self._bytes_max = bytes_max
         quota = quota or CatchUpQuota(clock)
-        self._leader = _Leader(clock, find_log, on_ack, has_ledger, quota)
+        self._leader = _Leader(clock, find_log, on_ack, beside, quota)
         self._sessions: dict[int, ReplicaSession] = {}  # the oldest first
         self._last_id = 0
 
@@ -330,19 +330,19 @@ class ReplicaSession:
                 self._note_copied(partition, len(records))
             else:
                 self._due[entry] = None
-        ledger_is_news = not entry.knows_ledger and self._leader.has_ledger(partition)
-        entry.knows_ledger |= ledger_is_news
+        beside = self._leader.beside(partition) & ~entry.knows_beside
+        entry.knows_beside |= beside
         is_news = (
             records
             or not entry.is_told
             or wanted.high_watermark < log.high_watermark
             or wanted.log_start_offset < log.start_offset
-            or ledger_is_news
+            or beside
         )
         if not is_news:
             return None
         entry.is_told = True
-        return _result(partition, wanted, records, has_ledger=ledger_is_news)
+        return _result(partition, wanted, records, beside=beside)
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Whether it gets no records now; it asks again soon."""
@@ -372,7 +372,7 @@ class _Entry:
         "diverged",
         "is_told",
         "key",
-        "knows_ledger",
+        "knows_beside",
         "partition",
         "refusal",
         "session",
@@ -387,7 +387,7 @@ class _Entry:
         self.refusal: GoQueueError | None = None
         self.diverged: Diverged | None = None
         self.is_told = False  # its first answer, which comes even if there is nothing to copy
-        self.knows_ledger = False  # was told that there is one
+        self.knows_beside = 0  # the logs that it was told of
 
     def wake(self) -> None:
         self.session.note_due(self)
@@ -414,7 +414,7 @@ def _result(
     records: Buffer = b"",
     diverged: Diverged | None = None,
     *,
-    has_ledger: bool = False,
+    beside: int = 0,
 ) -> FetchPartitionResponse:
     log = partition.log
     may_skip = not log.settings.is_compacted and log.may_skip(Offset(wanted.fetch_offset))
@@ -426,7 +426,7 @@ def _result(
         records=records,
         diverging_epoch=DivergingEpoch(diverged.epoch, diverged.end_offset) if diverged else None,
         gaps_below=max(log.cleaned_offset, log.gaps_below) if may_skip else 0,
-        has_ledger=has_ledger,
+        beside=beside,
     )
 
 

@@ -138,7 +138,7 @@ class Pair:
             node_epoch=lambda: NodeEpoch(1),
             connect=self._connect,
             on_problem=lambda _replica, error: self.problems.append(error),
-            on_ledger=self.ledgers.append,
+            on_beside=lambda replica, _: self.ledgers.append(replica),
             limits=LIMITS,
         )
 

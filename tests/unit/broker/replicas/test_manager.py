@@ -64,7 +64,7 @@ class NodeUnderTest:
             1 << 20,
             self.manager.find_log,
             lambda _partition: None,
-            self.manager.has_ledger,
+            self.manager.beside,
         )
         self.listener = ClusterListener(
             environment,

@@ -35,6 +35,7 @@ class Place(enum.Enum):
 FAMILIES: Final = {
     "/admin": Place.HERE,
     "/cluster": Place.HERE,
+    "/delay": Place.HERE,
     "/groups": Place.GROUP,
     "/messages": Place.HERE,
     "/priority": Place.HERE,
@@ -54,6 +55,7 @@ PATHS: Final = {
     "/groups/{group}/in-flight/extend": Place.HERE,
     "/groups/{group}/in-flight/release": Place.HERE,
     "/groups/{group}/queue": Place.HERE,  # settings are metadata
+    "/topics/{topic}/delayed/{partition}/{offset}": Place.PARTITION,
     "/topics/{topic}/dlq/{partition}/{offset}": Place.DEAD_LETTER,
     "/topics/{topic}/partitions/{partition}/compaction": Place.PARTITION,
     "/topics/{topic}/partitions/{partition}/compaction/seal": Place.PARTITION,

@@ -3,7 +3,8 @@
 A message that is published:
 
     {"value": "hello", "key": "k", "headers": {"trace": "abc"}, "partition": 0,
-     "timestamp": "2026-01-31T12:00:00Z", "priority": "high", "ttl": "1h", "encoding": "text"}
+     "timestamp": "2026-01-31T12:00:00Z", "priority": "high", "ttl": "1h", "delay": "30m",
+     "encoding": "text"}
 
 `value` is required.  A string is taken byte for byte as UTF-8, `null` is a null value (which
 deletes the key in a compacted topic), and any other JSON value is kept as compact JSON text.
@@ -46,7 +47,15 @@ HEADERS_MAX: Final = 1_000  # of one message
 PRIORITY_HEADER: Final = "gq-priority"
 PRIORITIES: Final = ("critical", "high", "normal", "low", "background")
 TTL_HEADER: Final = "gq-ttl-ms"
+DELAY_HEADER: Final = "gq-delay-ms"
+DELIVER_AT_HEADER: Final = "gq-deliver-at"
 DEFAULT_PRIORITY: Final = "normal"
+_FIELD_OF: Final = {
+    PRIORITY_HEADER: "priority",
+    TTL_HEADER: "ttl",
+    DELAY_HEADER: "delay",
+    DELIVER_AT_HEADER: "deliver_at",
+}
 
 
 Body = TypeVar("Body")
@@ -158,15 +167,14 @@ def _from_base64(text: str | None, name: str) -> bytes | None:
 
 
 def _timestamp(message: MessageInput) -> int | None:
-    if message.delay is not msgspec.UNSET or message.deliver_at is not msgspec.UNSET:
-        raise ValueError("delay and deliver_at: messages cannot be delayed yet")
     if isinstance(message.timestamp, str):
         return parse_time(message.timestamp, "timestamp")
     return message.timestamp
 
 
 def _has_extras(message: MessageInput) -> bool:
-    return bool(message.headers) or message.priority is not None or message.ttl is not None
+    given = (message.priority, message.ttl, message.delay, message.deliver_at)
+    return bool(message.headers) or any(each is not None for each in given)
 
 
 def _extras(message: MessageInput, to_bytes: Callable[[str | None], bytes | None]) -> Headers:
@@ -180,15 +188,35 @@ def _extras(message: MessageInput, to_bytes: Callable[[str | None], bytes | None
     headers = [(name, to_bytes(value)) for name, value in pairs]
     if len(headers) > HEADERS_MAX:
         raise ValueError(f"headers: {len(headers)}, {HEADERS_MAX} allowed")
-    if message.priority is not None:
-        if any(name == PRIORITY_HEADER for name, _ in headers):
-            raise ValueError(f"priority: given as a header {PRIORITY_HEADER} too")
-        headers.append((PRIORITY_HEADER, priority_name(message.priority).encode()))
-    if message.ttl is not None:
-        if any(name == TTL_HEADER for name, _ in headers):
-            raise ValueError(f"ttl: given as a header {TTL_HEADER} too")
-        headers.append((TTL_HEADER, str(ttl_ms(message.ttl)).encode()))
-    return tuple(headers)
+    names = {name for name, _ in headers}
+    extras = extra_headers(message.priority, message.ttl, message.delay, message.deliver_at)
+    for name, _ in extras:
+        if name in names:
+            raise ValueError(f"{_FIELD_OF[name]}: given as a header {name} too")
+    return (*headers, *extras)
+
+
+def extra_headers(
+    priority: int | str | None,
+    ttl: int | str | None,
+    delay: int | str | None,
+    deliver_at: int | str | None,
+) -> list[tuple[str, bytes | None]]:
+    """The headers that stand for these fields; raises ValueError for what makes no sense."""
+    headers: list[tuple[str, bytes | None]] = []
+    if priority is not None:
+        headers.append((PRIORITY_HEADER, priority_name(priority).encode()))
+    if ttl is not None:
+        headers.append((TTL_HEADER, str(ttl_ms(ttl)).encode()))
+    if delay is not None and deliver_at is not None:
+        raise ValueError("delay: give it or deliver_at, not both")
+    if delay is not None:
+        wait_ms = parse_wait(delay, "delay") if isinstance(delay, str) else delay
+        headers.append((DELAY_HEADER, str(wait_ms).encode()))
+    if deliver_at is not None:
+        time = parse_time(deliver_at, "deliver_at") if isinstance(deliver_at, str) else deliver_at
+        headers.append((DELIVER_AT_HEADER, str(time).encode()))
+    return headers
 
 
 def ttl_ms(given: int | str) -> int:

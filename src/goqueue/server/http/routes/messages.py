@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from litestar import Request, Response
@@ -55,10 +55,9 @@ from goqueue.server.http.asgi.dependencies import (
 from goqueue.server.http.errors import Detailed, answer_in_part, problem_of
 from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.message_bodies import (
-    PRIORITY_HEADER,
     decode_request,
+    extra_headers,
     message_body,
-    priority_name,
 )
 from goqueue.server.http.routes.topics import TopicPath, offsets_of
 from goqueue.server.metrics import Metrics
@@ -127,6 +126,8 @@ async def publish(
     partition: Annotated[int | None, query("Of a raw body.", ge=0, le=INT32_MAX)] = None,
     timestamp: Annotated[str | None, query("Of a raw body.", TIME_PATTERN)] = None,
     priority: Annotated[str | None, query("Of a raw body.")] = None,
+    delay: Annotated[str | None, query("Of a raw body.", WAIT_PATTERN)] = None,
+    deliver_at: Annotated[str | None, query("Of a raw body.", TIME_PATTERN)] = None,
     idempotency_key: Annotated[
         str | None,
         HeaderParameter(
@@ -140,8 +141,11 @@ async def publish(
     """Publish a batch as JSON, or one message as a raw body.
 
     A body of any other type than JSON (`text/plain`, `application/octet-stream`, …) is the value
-    of one message; its key, partition, timestamp and priority come from the query and its headers
-    from `X-GQ-Header-*`.
+    of one message; its key, partition, timestamp, priority, delay and deliver_at come from the
+    query and its headers from `X-GQ-Header-*`.
+
+    A message with `delay` or `deliver_at` is kept, durably, and delivered then: its id is
+    `partition` and `offset` of the result, with which it is found, cancelled or rescheduled.
 
     A repetition with the same `Idempotency-Key` has the header `Idempotency-Replayed: true`.  Each
     partition knows the newest 10,000 keys for a day, also after a restart.
@@ -156,18 +160,29 @@ async def publish(
     kind, _ = request.content_type
     body = await request.body()
     if kind in _JSON_TYPES or kind.endswith("+json"):
-        if any(each is not None for each in (key, partition, timestamp, priority)):
+        given = (key, partition, timestamp, priority, delay, deliver_at)
+        if any(each is not None for each in given):
             raise InvalidRequest(
-                "key, partition, timestamp and priority belong into the messages of a JSON body"
+                "key, partition, timestamp, priority, delay and deliver_at belong into the messages"
+                " of a JSON body"
             )
         messages = decode_request(body)
     elif kind.startswith("multipart/"):
         raise HTTPException(status_code=415, detail=f"a body of type {kind} is not understood")
     else:
-        messages = [_raw_message(request, body, key, partition, timestamp, priority)]
+        extras = RawExtras(priority, delay, deliver_at)
+        messages = [_raw_message(request, body, key, partition, timestamp, extras)]
     outcomes = await verbs.publish(name, messages, acks=acks, idempotency_key=idempotency_key)
     metrics.observe_publish("http", asyncio.get_running_loop().time() - started)
     return _publish_response(outcomes, metrics)
+
+
+class RawExtras(NamedTuple):
+    """What becomes headers of a message with a raw body."""
+
+    priority: str | None
+    delay: str | None
+    deliver_at: str | None
 
 
 def _raw_message(
@@ -176,18 +191,17 @@ def _raw_message(
     key: str | None,
     partition: int | None,
     timestamp: str | None,
-    priority: str | None,
+    extras: RawExtras,
 ) -> OutgoingMessage:
     headers: list[tuple[str, bytes | None]] = [
         (name[len(RAW_HEADER_PREFIX) :], value.encode("latin-1"))
         for name, value in request.headers.multi_items()
         if name.startswith(RAW_HEADER_PREFIX)
     ]
-    if priority is not None:
-        try:
-            headers.append((PRIORITY_HEADER, priority_name(priority).encode()))
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from error
+    try:
+        headers += extra_headers(extras.priority, None, extras.delay, extras.deliver_at)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from error
     return OutgoingMessage(
         body,
         None if key is None else key.encode(),
@@ -217,7 +231,16 @@ def _result(outcome: Outcome) -> PublishResult:
     if isinstance(outcome, Published):
         if outcome.invalid is not None:
             return PublishResult(dead_letter=_dead_letter(outcome, outcome.invalid))
-        return PublishResult(outcome.partition, outcome.offset, time_text(outcome.timestamp))
+        time = time_text(outcome.timestamp)
+        if outcome.deliver_at is None:
+            return PublishResult(outcome.partition, outcome.offset, time)
+        return PublishResult(
+            outcome.partition,
+            outcome.offset,
+            time,
+            delayed=outcome.is_delayed,
+            deliver_at=time_text(outcome.deliver_at),
+        )
     return PublishResult(error=problem_of(outcome))
 
 

@@ -144,6 +144,10 @@ DEMANDS: Final[Mapping[str, list[Demand]]] = {
     "POST /topics/{topic}/partitions/{partition}/compaction": _topic(ALTER, WRITE),
     "POST /topics/{topic}/partitions/{partition}/compaction/seal": _topic(ALTER, WRITE),
     # --- dead letters
+    "GET /topics/{topic}/delayed": _topic(DESCRIBE),
+    "GET /topics/{topic}/delayed/{partition}/{offset}": _topic(READ),
+    "DELETE /topics/{topic}/delayed/{partition}/{offset}": _topic(WRITE),
+    "POST /topics/{topic}/delayed/{partition}/{offset}": _topic(WRITE),
     "GET /topics/{topic}/dlq": _topic(READ),
     "DELETE /topics/{topic}/dlq": _topic(DELETE),
     "POST /topics/{topic}/dlq/redrive": [
@@ -173,6 +177,7 @@ DEMANDS: Final[Mapping[str, list[Demand]]] = {
     "POST /messages/visibility": [_OF_RECEIPTS],
     "GET /priority/stats": _cluster(DESCRIBE),
     "GET /reliability/stats": _cluster(DESCRIBE),
+    "GET /delay/stats": _cluster(DESCRIBE),
     # --- groups
     "GET /groups": NOTHING,
     "GET /groups/{group}": _group(DESCRIBE),
