@@ -1,7 +1,9 @@
 """Clients that nobody here wrote log in, with each mechanism, over TLS and without."""
 
 import asyncio
+import json
 import ssl
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +13,15 @@ import aiokafka
 import aiokafka.errors
 import confluent_kafka
 import httpx
+import jwt
 import kafka
 import kafka.errors
 import msgspec
 import pytest
 from confluent_kafka import KafkaError
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 from goqueue.model.config import AuthConfig, GroupsConfig, TlsConfig
 from tests.conformance.certificates import Authority
@@ -37,6 +42,10 @@ class Guarded:
         certificate, key = self.authority.issue("server")
         password = directory / "password"
         password.write_text("s3cret\n")
+        self.signing_key = ec.generate_private_key(ec.SECP256R1())
+        jwks = directory / "jwks.json"
+        public = json.loads(ECAlgorithm.to_jwk(self.signing_key.public_key()))
+        jwks.write_text(json.dumps({"keys": [{**public, "kid": "one"}]}))
         config = msgspec.structs.replace(
             free_port_config(directory / "data"),
             groups=GroupsConfig(initial_rebalance_delay_ms=0),
@@ -45,6 +54,9 @@ class Guarded:
                 init_admin="root",
                 init_admin_password_file=str(password),
                 super_users=["operator"],
+                oauth_jwks=str(jwks),
+                oauth_issuer="tests",
+                oauth_audience="goqueue",
             ),
             tls=TlsConfig(
                 cert_file=certificate,
@@ -58,6 +70,10 @@ class Guarded:
     @property
     def context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self.authority.file)
+
+    def token(self, user: str = "operator", seconds: int = 600) -> str:
+        claims = {"sub": user, "iss": "tests", "aud": "goqueue", "exp": int(time.time()) + seconds}
+        return jwt.encode(claims, self.signing_key, "ES256", headers={"kid": "one"})
 
     def rdkafka(self, mechanism: str, password: str = "s3cret") -> dict[str, Any]:
         return {
@@ -156,6 +172,54 @@ def test_before_a_login_nothing_is_served(guarded: Guarded):
         assert client.get(f"{url}/topics").status_code == 401
         assert client.get(f"{url}/readyz").status_code == 200
         assert client.get(f"{url}/topics", auth=("root", "s3cret")).status_code == 200
+
+
+def test_a_token_says_who_it_is(guarded: Guarded):
+    settings: dict[str, Any] = {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": guarded.authority.file,
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda _: (guarded.token(), time.time() + 600),
+    }
+    Confluent().write(guarded.server.address, "by-token", MESSAGES, **settings)
+    with httpx.Client(verify=guarded.context) as client:
+        url = f"https://{guarded.server.http_address}/topics"
+        found = client.get(url, headers={"Authorization": f"Bearer {guarded.token()}"})
+        assert "by-token" in found.json()["topics"]
+        stale = guarded.token(seconds=-600)
+        refused = client.get(url, headers={"Authorization": f"Bearer {stale}"})
+        assert refused.status_code == 401
+        assert "expired" in refused.text
+
+
+def test_a_connection_ends_with_its_token(guarded: Guarded, eventually: Callable[..., None]):
+    """Unless its client logs in again, as librdkafka does by itself."""
+    logins: list[float] = []
+
+    def make_token(_: object) -> tuple[str, float]:
+        logins.append(time.time())
+        return guarded.token(seconds=4), time.time() + 4
+
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": guarded.server.address,
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": guarded.authority.file,
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": make_token,
+            "log_level": 0,
+        }
+    )
+    delivered: list[object] = []
+
+    def produce() -> bool:
+        producer.produce("short", b"x", on_delivery=lambda error, _: delivered.append(error))
+        producer.flush(10)
+        return len(logins) >= 3
+
+    eventually(produce, within_s=30)
+    assert delivered
+    assert not any(delivered)
 
 
 def test_a_certificate_says_who_it_is(guarded: Guarded):

@@ -237,13 +237,24 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Clients of the Kafka and HTTP listeners must say who they are, and may do what they are
     allowed to. `goqueue server --init-admin NAME` makes the first user."""
     mechanisms: list[str] = []
-    """How Kafka's clients may log in (`sasl.mechanism`): SCRAM-SHA-512, SCRAM-SHA-256, PLAIN.
-    Empty: all of them. PLAIN sends the password itself, so it is offered with TLS or on loopback
-    only."""
+    """How Kafka's clients may log in (`sasl.mechanism`): SCRAM-SHA-512, SCRAM-SHA-256, PLAIN,
+    OAUTHBEARER. Empty: all of them. PLAIN sends the password itself, and OAUTHBEARER a token, so
+    they are offered with TLS or on loopback only."""
     init_admin: str = ""
     """A user that is made at the start if there is none at all, with the role admin."""
     init_admin_password_file: str = ""
     """File with its password. Empty: one is made up, and printed once."""
+    oauth_jwks: str = ""
+    """Where the keys of an identity provider are, to check its tokens (JWT) with: the URL of its
+    JWKS, or a file. Empty: tokens are not taken."""
+    oauth_issuer: str = ""
+    """Who must have made a token (claim `iss`)."""
+    oauth_audience: str = ""
+    """For whom a token must be (claim `aud`): this server's name at the provider."""
+    oauth_principal_claim: str = "sub"
+    """The claim of a token that is its user's name."""
+    oauth_roles_claim: str = ""
+    """The claim that lists roles (admin, producer, consumer, readonly). Empty: a token has none."""
     acls: bool = True
     """Whether roles and access control lists decide what a user may do. Without it everybody who is
     known may do everything."""
@@ -346,7 +357,7 @@ def reload(before: Config, after: Config) -> Config:
 
 
 COORDINATORS_MAX: Final = 256
-SASL_MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+SASL_MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOOPBACK = ("localhost", "::1")
 
@@ -437,6 +448,10 @@ def _auth_problems(auth: AuthConfig) -> Iterator[str]:
     for mechanism in auth.mechanisms:
         if mechanism not in SASL_MECHANISMS:
             yield f"auth.mechanisms: {mechanism!r} is not one of {', '.join(SASL_MECHANISMS)}"
+    if auth.oauth_jwks:
+        for name in ("oauth_issuer", "oauth_audience", "oauth_principal_claim"):
+            if not getattr(auth, name):
+                yield f"auth.{name}: tokens that anybody made for anybody are not taken: set it"
     if auth.login_ms <= 0:
         yield "auth.login_ms: must be above 0"
     if auth.failed_login_delay_ms < 0:

@@ -9,8 +9,9 @@ from goqueue.model.errors import AuthenticationFailed, Overloaded
 from goqueue.security import ANONYMOUS, Principal
 from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.reply import ReplySlot
-from goqueue.server.kafka.sasl import PLAIN, SaslLogin, refuse_login
+from goqueue.server.kafka.sasl import IN_THE_CLEAR, OAUTHBEARER, SaslLogin, refuse_login
 from goqueue.server.tls import certificate_principal
+from goqueue.server.tokens import Tokens
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import RequestHeader
@@ -26,6 +27,7 @@ class Authentication:
         config = broker.config
         self.is_enabled = config.auth.enabled
         self.login_seconds = config.auth.login_ms / 1000
+        self._clock = broker.environment.clock
         self._logins = broker.logins
         self._permissions = broker.permissions
         self._principal_rules = config.tls.principal_rules
@@ -33,7 +35,11 @@ class Authentication:
             parse_address(config.kafka.listen).host
         )
         offered = config.auth.mechanisms or SASL_MECHANISMS
-        self._mechanisms = [each for each in offered if is_private or each != PLAIN]
+        self._tokens = Tokens(config.auth, broker.environment.clock)
+        left_out = set() if is_private else IN_THE_CLEAR
+        if not self._tokens.is_enabled:
+            left_out = left_out | {OAUTHBEARER}
+        self._mechanisms = [each for each in offered if each not in left_out]
         self._open: dict[KafkaConnection, SaslLogin] = {}  # logins that have begun
 
     def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
@@ -59,7 +65,9 @@ class Authentication:
             raise MalformedRequest("nobody has to log in here (setting auth.enabled)")
         login = self._open.get(connection)
         if login is None:
-            login = self._open[connection] = SaslLogin(self._logins, self._mechanisms)
+            login = self._open[connection] = SaslLogin(
+                self._logins, self._tokens, self._mechanisms, self._clock
+            )
         request = decode_request(header.api_key, header.api_version, header.body)
         if header.api_key == ApiKey.SASL_HANDSHAKE:
             _fill(slot, header, login.shake_hands(request))
@@ -86,7 +94,7 @@ class Authentication:
                 f"{login.principal} has no role admin, which the Kafka listener demands of all"
             )
         del self._open[connection]
-        connection.log_in(login.principal)
+        connection.log_in(login.principal, login.lifetime_ms)
 
 
 def _fill(slot: ReplySlot, header: RequestHeader, response: object) -> None:

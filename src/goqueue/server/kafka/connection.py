@@ -8,6 +8,7 @@ When too much waits, the socket is no longer read: the peer's buffers fill, not 
 """
 
 import asyncio
+import math
 import socket
 from collections import deque
 from collections.abc import Coroutine
@@ -102,7 +103,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.last_active = 0.0  # loop time of the last byte either way
         self.closing = False
         self.principal: Principal | None = None  # None: it has to log in first
-        self._login_until = 0.0  # loop time
+        self._login_until = math.inf  # loop time
         self._is_encrypted = False  # TLS has no half-closed connections
 
     # --- the transport's side ---------------------------------------------------------------------
@@ -125,9 +126,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         else:
             self.close()
 
-    def log_in(self, principal: Principal) -> None:
-        """It is known who this is: requests may be as large as they may."""
+    def log_in(self, principal: Principal, lifetime_ms: int) -> None:
+        """It is known who this is: requests may be as large as they may.
+
+        After `lifetime_ms` it has to have logged in again; 0: never.
+        """
         self.principal = principal
+        now = asyncio.get_running_loop().time()
+        self._login_until = now + lifetime_ms / 1000 if lifetime_ms else math.inf
         self._frames.frame_bytes_max = self._config.request_bytes_max
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -310,8 +316,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return f"a request did not arrive whole in time ({limited_by('request_ms')})"
         if not self._may_write and now - self._last_read_by_peer(now) > request_s:
             return f"the client does not read its replies ({limited_by('request_ms')})"
-        if self.principal is None and now > self._login_until:
-            return "it has not logged in in time (setting auth.login_ms)"
+        if now > self._login_until:
+            if self.principal is None:
+                return "it has not logged in in time (setting auth.login_ms)"
+            return "its token has expired, and it has not logged in again"
         if not self.is_busy and now - self.last_active > idle_s:
             return f"idle ({limited_by('idle_ms')})"
         return None

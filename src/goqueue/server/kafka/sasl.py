@@ -1,12 +1,14 @@
 """Logins of Kafka's clients: SaslHandshake names the mechanism, SaslAuthenticate carries its bytes.
 
     handshake ─> SCRAM: first ─> final ─> done
-              └> PLAIN: name and password ─> done
+              ├> PLAIN: name and password ─> done
+              └> OAUTHBEARER: token ─> done, until the token expires
 
 What is wrong costs the connection, after an answer that says so, late.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
@@ -16,11 +18,15 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from goqueue.model.errors import AuthenticationFailed, GoQueueError
+from goqueue.runtime import Clock
 from goqueue.security import ClientFirst, Principal, ScramExchange, parse_client_first
 from goqueue.wire.messages import build
 
 PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
+IN_THE_CLEAR: Final = frozenset({PLAIN, OAUTHBEARER})  # whoever listens can log in
 PLAIN_BYTES_MAX: Final = 4_096
+BEARER_BYTES_MAX: Final = 16_384
 
 
 class Verifier(Protocol):
@@ -31,15 +37,26 @@ class Verifier(Protocol):
     async def delay_refusal(self) -> None: ...
 
 
+class TokenVerifier(Protocol):
+    """Who knows the keys of the identity provider."""
+
+    async def verify(self, token: str, /) -> tuple[Principal, int]: ...
+
+
 class SaslLogin:
     """One login of one connection."""
 
-    def __init__(self, verifier: Verifier, mechanisms: Sequence[str]) -> None:
+    def __init__(
+        self, verifier: Verifier, tokens: TokenVerifier, mechanisms: Sequence[str], clock: Clock
+    ) -> None:
         self._verifier = verifier
+        self._tokens = tokens
+        self._clock = clock
         self._mechanisms = mechanisms
         self._mechanism: str | None = None
         self._scram: tuple[Principal, ScramExchange] | None = None
         self.principal: Principal | None = None  # once it is done
+        self.lifetime_ms = 0  # after which it has to log in again; 0: never
 
     def shake_hands(self, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
         self._scram = self.principal = None
@@ -56,6 +73,10 @@ class SaslLogin:
         if self._mechanism == PLAIN:
             self.principal = await self._verifier.check_password(*_parse_plain(data))
             answer = b""
+        elif self._mechanism == OAUTHBEARER:
+            self.principal, expires_at = await self._tokens.verify(_parse_bearer(data))
+            self.lifetime_ms = max(1, expires_at - self._clock.now())
+            answer = b""
         else:
             answer = await self._go_on(self._mechanism, data)
         return build(
@@ -63,6 +84,7 @@ class SaslLogin:
             error_code=ErrorCode.none,
             error_message=None,
             auth_bytes=answer,
+            session_lifetime=timedelta(milliseconds=self.lifetime_ms),
         )
 
     async def _go_on(self, mechanism: str, data: bytes) -> bytes:
@@ -102,3 +124,14 @@ def _parse_plain(data: bytes) -> tuple[str, str]:
     if other_name not in ("", user):
         raise AuthenticationFailed("PLAIN: a user may not act as another one")
     return user, password
+
+
+def _parse_bearer(data: bytes) -> str:
+    """RFC 7628: `n,,`, then pairs between the bytes 1, of which `auth` is the token."""
+    if len(data) > BEARER_BYTES_MAX:
+        raise AuthenticationFailed(f"OAUTHBEARER: more than {BEARER_BYTES_MAX} bytes")
+    _, *pairs = data.split(b"\x01")
+    found = [each for each in pairs if each.lower().startswith(b"auth=bearer ")]
+    if not data.startswith((b"n,", b"y,")) or len(found) != 1 or not data.endswith(b"\x01\x01"):
+        raise AuthenticationFailed("OAUTHBEARER: the message is malformed")
+    return found[0][len(b"auth=bearer ") :].decode("latin-1").strip()

@@ -8,6 +8,7 @@ from typing import Any, Final
 from goqueue.broker import Broker
 from goqueue.model.errors import AuthenticationFailed
 from goqueue.security import ANONYMOUS, Principal
+from goqueue.server.tokens import Tokens
 
 PRINCIPAL_KEY: Final = "goqueue.principal"  # in the scope
 HEALTH: Final = frozenset({"/health", "/healthz", "/livez", "/readyz"})
@@ -22,6 +23,7 @@ class Identification:
         self.is_enabled = broker.config.auth.enabled
         self._allows_health = broker.config.auth.allow_health
         self._logins = broker.logins
+        self._tokens = Tokens(broker.config.auth, broker.environment.clock)
 
     async def identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Principal:
         """Raises `AuthenticationFailed`, or `Overloaded`."""
@@ -39,8 +41,14 @@ class Identification:
             return shown
         scheme, _, value = header.partition(b" ")
         if scheme.lower() == b"bearer":
-            return await self._logins.check_api_key(value.decode("latin-1"))
+            return await self._check_bearer(value.decode("latin-1").strip())
         return await self._logins.check_password(*_parse_basic(header))
+
+    async def _check_bearer(self, text: str) -> Principal:
+        """A key of ours, or a token of an identity provider."""
+        if self._tokens.is_enabled and not text.startswith("gq_"):
+            return (await self._tokens.verify(text)).principal
+        return await self._logins.check_api_key(text)
 
 
 def client_host(scope: Mapping[str, Any]) -> str:
