@@ -53,7 +53,7 @@ PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # Only the hot modules run in two ways: interpreted, their own tests do, and those of the modules that
 # call them.  What is built on those is the same code in both runs.
-INTERPRETED_TESTS := $(wildcard tests/unit/model tests/unit/spark/columns \
+INTERPRETED_TESTS := $(wildcard tests/unit/model tests/unit/spark/columns tests/unit/spark/values/test_avro.py \
 	tests/unit/log/test_compaction.py tests/unit/queue/test_dead_letter.py \
 	tests/unit/broker/messages tests/unit/broker/storage/test_batch_validation.py \
 	tests/unit/broker/queues/test_partition_reader.py tests/unit/broker/dlq/test_browse.py)

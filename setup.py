@@ -23,6 +23,7 @@ HOT_MODULES = [
     "goqueue.model.murmur",
     "goqueue.model.records",
     "goqueue.spark.columns.onepass",
+    "goqueue.spark.values.avro_scan",
 ]
 
 ROOT = Path(__file__).parent

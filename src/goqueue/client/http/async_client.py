@@ -106,6 +106,7 @@ class AsyncClient:
 
     schema_stats = async_verb(schema_calls.schema_stats)
     schema_version = async_verb(schema_calls.schema_version)
+    schema_by_id = async_verb(schema_calls.schema_by_id)
     register_schema = async_verb(schema_calls.register_schema)
     check_schema = async_verb(schema_calls.check_schema)
     delete_schema_version = async_verb(schema_calls.delete_schema_version)

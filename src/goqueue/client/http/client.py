@@ -106,6 +106,7 @@ class Client:
 
     schema_stats = verb(schema_calls.schema_stats)
     schema_version = verb(schema_calls.schema_version)
+    schema_by_id = verb(schema_calls.schema_by_id)
     register_schema = verb(schema_calls.register_schema)
     check_schema = verb(schema_calls.check_schema)
     delete_schema_version = verb(schema_calls.delete_schema_version)

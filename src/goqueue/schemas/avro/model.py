@@ -1,17 +1,26 @@
 """Avro's types, resolved: a name that is used again is the same object."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+
+
+class Logical(NamedTuple):
+    """What the values of a type stand for, as `date`; one that is not known counts for none."""
+
+    name: str
+    precision: int = 0  # of a decimal
+    scale: int = 0
 
 
 class AvroType:
     """`kind` is the word of the specification."""
 
-    __slots__ = ("kind",)
+    __slots__ = ("kind", "logical")
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, logical: Logical | None = None) -> None:
         self.kind = kind
+        self.logical = logical
 
     @property
     def name(self) -> str:

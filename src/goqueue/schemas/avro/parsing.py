@@ -11,6 +11,7 @@ from goqueue.schemas.avro.model import (
     Enum,
     Field,
     Fixed,
+    Logical,
     Map,
     Record,
     Union,
@@ -48,7 +49,7 @@ class _Parser:
             case {"type": "map"}:
                 return Map(self.parse(_need(document, "values", path), namespace, f"{path}/values"))
             case {"type": inner}:  # {"type": "int", "logicalType": "date"}, say
-                return self.parse(inner, namespace, f"{path}/type")
+                return _mark(self.parse(inner, namespace, f"{path}/type"), document)
             case _:
                 raise _invalid(path, f"no Avro type: {compact(document)[:100]}")
 
@@ -91,6 +92,7 @@ class _Parser:
                 named: AvroType = _enum(document, full_name, aliases, path)
             case "fixed":
                 named = _parse_fixed(document, full_name, aliases, path)
+                named.logical = _logical(document)
             case _:
                 record = Record(full_name, aliases)
                 self._names[full_name] = record  # its fields may use it
@@ -118,9 +120,27 @@ class _Parser:
             field = Field(name, aliases, type_, each.get("default"), "default" in each)
             record.fields.append(field)
         for index, field in enumerate(record.fields):
-            if field.has_default and not _fits(field.default, field.type):
+            if field.has_default and not fits(field.default, field.type):
                 place = f"{path}/fields/{index}"
                 raise _invalid(place, f"the default of {field.name!r} is no {field.type.name}")
+
+
+def _mark(type_: AvroType, document: dict[str, Any]) -> AvroType:
+    """A primitive type as what it stands for: `{"type": "int", "logicalType": "date"}`."""
+    if type_.kind in PRIMITIVES and "logicalType" in document:
+        return AvroType(type_.kind, _logical(document))
+    return type_
+
+
+def _logical(document: dict[str, Any]) -> Logical | None:
+    """The specification has what is wrong about one ignored, and the type taken without it."""
+    name = document.get("logicalType")
+    if not isinstance(name, str):
+        return None
+    precision, scale = document.get("precision", 0), document.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int):
+        return None
+    return Logical(name, precision, scale)
 
 
 def _enum(document: dict[str, Any], name: str, aliases: tuple[str, ...], path: str) -> Enum:
@@ -144,21 +164,21 @@ def _parse_fixed(document: dict[str, Any], name: str, aliases: tuple[str, ...], 
     return Fixed(name, aliases, size)
 
 
-def _fits(value: Any, type_: AvroType) -> bool:
+def fits(value: Any, type_: AvroType) -> bool:
     """Whether a default, which is JSON, is a value of the type; one of a union, of any branch."""
     match type_:
         case Union():
-            return any(_fits(value, branch) for branch in type_.branches)
+            return any(fits(value, branch) for branch in type_.branches)
         case Record():
             return isinstance(value, dict) and all(
-                _fits(value[each.name], each.type) if each.name in value else each.has_default
+                fits(value[each.name], each.type) if each.name in value else each.has_default
                 for each in type_.fields
             )
         case Array():
-            return isinstance(value, list) and all(_fits(each, type_.items) for each in value)
+            return isinstance(value, list) and all(fits(each, type_.items) for each in value)
         case Map():
             return isinstance(value, dict) and all(
-                _fits(each, type_.values) for each in value.values()
+                fits(each, type_.values) for each in value.values()
             )
         case Enum():
             return value in type_.symbols

@@ -31,16 +31,19 @@ from goqueue.spark.archive.columns import (
     value_fields,
 )
 from goqueue.spark.archive.plan import Kind, Plan, Report, TopicPlan
+from goqueue.spark.archive.registry_values import registry_fields
 from goqueue.spark.lake import LakeError, LakeTable, MarksMoved, open_table
 from goqueue.spark.lake.growth import grow, widen
 from goqueue.spark.lake.roots import join
 from goqueue.spark.lake.store import store_of
 from goqueue.spark.lake.table import DataFile
 from goqueue.spark.lake.writing import WriteSettings
+from goqueue.spark.source.value_plan import ValuePlan
 
 ROUNDS_MAX: Final = 2_000  # each adds a column, a partition, or meets another job's commit
 
 Run = Callable[[Plan], Iterable[Report]]
+FindValues = Callable[[str], ValuePlan]
 
 
 class ArchiveSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +53,7 @@ class ArchiveSettings(msgspec.Struct, frozen=True, kw_only=True):
     catalog: str | None = None
     """Of Iceberg: one that pyiceberg knows, as `prod` or `prod.namespace`."""
     decode: bool = False
-    """Values are JSON objects: their fields become columns."""
+    """Fields of values become columns."""
     fields: bytes | None = None
     """Columns that are known beforehand, as a serialized Arrow schema."""
     keep_value: bool = True
@@ -76,16 +79,25 @@ class Archived(msgspec.Struct, frozen=True):
 class Archiver:
     """Archives batches, one after the other."""
 
-    def __init__(self, settings: ArchiveSettings, facts: Callable[[str], TopicFacts]) -> None:
+    def __init__(
+        self,
+        settings: ArchiveSettings,
+        facts: Callable[[str], TopicFacts],
+        values: FindValues | None = None,
+    ) -> None:
+        """`values`: by which schema of the registry a topic's values are, now; None: by none."""
         self._settings = settings
         self._facts = facts
+        self._values = values
         self._topics: dict[str, _TopicTables] = {}
 
     def meet(self, topics: Iterable[str]) -> None:
         """Look at the tables of topics that are known to come.  Others are met as they come."""
         for name in topics:
             if name not in self._topics:
-                self._topics[name] = _TopicTables(name, self._settings, self._facts(name))
+                self._topics[name] = _TopicTables(
+                    name, self._settings, self._facts(name), self._values
+                )
         _check_names(self._topics)
 
     def archive(self, run: Run) -> Archived:
@@ -124,6 +136,9 @@ class Archiver:
         for name, partition in strangers:
             self.meet([name])
             self._topics[name].meet(partition)
+        for report in reports:
+            for name, schema_id in report.newer.items():
+                self._topics[name].note_schema(schema_id)
         found: dict[str, list[Any]] = {}
         for report in reports:
             for name, schema in report.found:
@@ -154,8 +169,17 @@ class Archiver:
 class _TopicTables:
     """The two tables of a topic and how far they are."""
 
-    def __init__(self, name: str, settings: ArchiveSettings, facts: TopicFacts) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: ArchiveSettings,
+        facts: TopicFacts,
+        find_values: FindValues | None = None,
+    ) -> None:
         self._name, self._settings, self._id = name, settings, facts.id
+        self._find_values = find_values
+        self._values: ValuePlan | None = None
+        self._newest_id = -1
         self._partitions = set(range(facts.partitions))
         date, time = date_and_time(decoded=settings.decode)
         self.tables: dict[Kind, LakeTable] = {
@@ -177,7 +201,10 @@ class _TopicTables:
         self.look()
 
     def look(self) -> None:
-        """At the tables as they are now."""
+        """At the tables as they are now, and the schema of the values."""
+        if self._find_values is not None:
+            self._values = self._find_values(self._name)
+            self._newest_id = max(self._newest_id, self._values.subject.id)
         known = self.tables["rows"].schema()
         if known is None:
             self._schema = self._build_initial_schema()
@@ -208,6 +235,12 @@ class _TopicTables:
         self.tables["rows"].ensure(wanted)
         self._schema = self.tables["rows"].schema()
 
+    def note_schema(self, schema_id: int) -> None:
+        """A task has met one that is newer than those that were known."""
+        self._newest_id = max(self._newest_id, schema_id)
+        self.look()
+        self.tables["rows"].ensure(self._schema)
+
     def plan(self) -> TopicPlan:
         return TopicPlan(
             rows=self.tables["rows"].placement(),
@@ -215,6 +248,8 @@ class _TopicTables:
             schema=self._schema.serialize().to_pybytes(),
             rows_from=self._from("rows"),
             dlq_from=self._from("dlq"),
+            values=self._values,
+            newest_id=self._newest_id,
         )
 
     def commit(self, kind: Kind, files: Sequence[DataFile], ends: Mapping[int, int]) -> None:
@@ -237,6 +272,9 @@ class _TopicTables:
         """The schema that is known before any row is seen."""
         if not self._settings.decode:
             return RECORD_SCHEMA
+        if self._values is not None:
+            fields = registry_fields(self._values, reserved_prefix=PREFIX)
+            return decoded_schema(fields, keep_value=self._settings.keep_value)
         fields = self._settings.fields
         known = [] if fields is None else pa.ipc.read_schema(pa.py_buffer(fields))
         return decoded_schema(known, keep_value=self._settings.keep_value)

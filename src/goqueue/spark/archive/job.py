@@ -27,6 +27,7 @@ from goqueue.spark.lake.writing import WriteSettings
 from goqueue.spark.runtime.query import StandInQuery
 from goqueue.spark.source.options import source_options
 from goqueue.spark.source.read_plan import ReadPlan, read_plan_for
+from goqueue.spark.source.value_plan import ValuePlan, find_plan
 from goqueue.spark.topic_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":
     problem = check_options(options)
     if problem is not None:
         raise BadArchiveOptions(problem)
-    job = Archiver(_settings(options), partial(topic_facts, options.bootstrap))
+    values = partial(topic_values, options) if options.decode == "registry" else None
+    job = Archiver(_settings(options), partial(topic_facts, options.bootstrap), values)
     job.meet(options.topics)
     chosen = _source(options, _start(job, options))
     rows = session.readStream.format("goqueue").options(**chosen).load()
@@ -127,6 +129,14 @@ def topic_facts(bootstrap: str, topic: str) -> TopicFacts:
     return TopicFacts(str(layout.topic_id), layout.partition_count)
 
 
+def topic_values(options: ArchiveOptions, topic: str) -> ValuePlan:
+    """By which schema the values of a topic are, now; raises `NoSchema`."""
+    told = {"bootstrap.servers": options.bootstrap, **options.source, "subscribe": topic}
+    chosen = source_options({**told, "value.format": "registry"}, is_stream=True)
+    assert chosen.values is not None, "that is what was said"
+    return find_plan(chosen, chosen.values)
+
+
 def check_target(target: str) -> None:
     """Raise `StoreError` when there is no such bucket, or no way to it."""
     from goqueue.spark.lake.store import Store
@@ -139,8 +149,8 @@ def check_options(options: ArchiveOptions) -> str | None:
     problems = []
     if bool(options.topics) == (options.pattern is not None):
         problems.append("name topics, or give a pattern")
-    if options.decode == "none" and options.fields is not None:
-        problems.append("fields are of decoded values: choose to decode, too")
+    if options.decode != "json" and options.fields is not None:
+        problems.append("fields are of decoded JSON values: choose to decode json, too")
     if options.decode == "none" and not options.keep_value:
         problems.append("a value that is not decoded must be kept")
     if options.start not in ("earliest", "latest"):
@@ -160,7 +170,7 @@ def _settings(options: ArchiveOptions) -> ArchiveSettings:
         target=options.target,
         format=options.format,
         catalog=options.catalog,
-        decode=options.decode == "json",
+        decode=options.decode != "none",
         fields=None if options.fields is None else _fields(options.fields),
         keep_value=options.keep_value,
         writing=WriteSettings(compression=options.compression, file_bytes_max=options.file_bytes),

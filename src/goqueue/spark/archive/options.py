@@ -7,7 +7,7 @@ import msgspec
 
 from goqueue.model.options import argument, option
 
-Decode = Literal["none", "json"]
+Decode = Literal["none", "json", "registry"]
 LakeFormat = Literal["parquet", "delta", "iceberg"]
 
 
@@ -34,7 +34,11 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None, option("Topics whose names match, also those created later.", metavar="REGEX")
     ] = None
     decode: Annotated[
-        Decode, option("json: fields of values become columns; or none.", metavar="HOW")
+        Decode,
+        option(
+            "json: fields of values become columns; registry: by their schemas; or none.",
+            metavar="HOW",
+        ),
     ] = "none"
     fields: Annotated[
         str | None,

@@ -6,6 +6,7 @@ import msgspec
 
 from goqueue.spark.lake.table import DataFile, Placement
 from goqueue.spark.lake.writing import WriteSettings
+from goqueue.spark.source.value_plan import ValuePlan
 
 Kind = Literal["rows", "dlq"]
 
@@ -18,11 +19,15 @@ class TopicPlan(msgspec.Struct, frozen=True):
     schema: bytes  # of the table of rows, as Arrow serializes it
     rows_from: dict[int, int]  # partition -> the first offset that the table lacks
     dlq_from: dict[int, int]
+    values: ValuePlan | None = None
+    """By which schema of the registry values are read; None: JSON, or not at all."""
+    newest_id: int = -1
+    """The largest id of a schema that the driver has thought of."""
 
 
 class Plan(msgspec.Struct, frozen=True):
     topics: dict[str, TopicPlan]
-    decode: bool = False  # values are JSON
+    decode: bool = False  # fields of values are columns
     keep_value: bool = True
     writing: WriteSettings = WriteSettings()
 
@@ -38,6 +43,9 @@ class Report(msgspec.Struct):
     found: list[tuple[str, bytes]] = []
     """Topic and schema of fields that its table lacks, in the order in which they were met."""
 
+    newer: dict[str, int] = {}
+    """Topic, and the largest id of a schema that is newer than those that the driver knows."""
+
     @property
     def is_complete(self) -> bool:
-        return not (self.strangers or self.found)
+        return not (self.strangers or self.found or self.newer)

@@ -18,6 +18,7 @@ from goqueue.spark.archive.columns import (
     value_fields,
 )
 from goqueue.spark.archive.plan import Kind, Plan, Report, TopicPlan
+from goqueue.spark.archive.registry_values import read_values
 from goqueue.spark.archive.unpacking import records_of
 from goqueue.spark.lake.json_values import decode
 from goqueue.spark.lake.table import Placement
@@ -55,7 +56,7 @@ def archive(plan: Plan, batches: Iterable[Any], read_plan: ReadPlan | None = Non
 class _Task:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._report = Report(files=[], ends={}, strangers=[], found=[])
+        self._report = Report(files=[], ends={}, strangers=[], found=[], newer={})
         self._topics = {name: _Topic(name, each) for name, each in plan.topics.items()}
         placements: dict[tuple[str, Kind], Placement] = {}
         for name, each in plan.topics.items():
@@ -110,7 +111,14 @@ class _Task:
                 self._files.write((topic.name, "dlq"), missing)
 
     def _decode(self, topic: "_Topic", records: Any) -> tuple[Any, list[Any]]:
-        found = decode(records.column("value"), topic.fields, reserved_prefix=PREFIX)
+        if topic.plan.values is not None:
+            found, newest = read_values(topic.plan.values, records, topic.fields)
+            if newest > topic.plan.newest_id:
+                self._report.newer[topic.name] = max(
+                    newest, self._report.newer.get(topic.name, newest)
+                )
+        else:
+            found = decode(records.column("value"), topic.fields, reserved_prefix=PREFIX)
         for schema in found.found:
             self._report.found.append((topic.name, schema.serialize().to_pybytes()))
         rejected = []

@@ -45,8 +45,13 @@ def grow(known: Any, found: Iterable[Any], *, reserved_prefix: str = "") -> Grow
 def objections(wanted: Any, *, reserved_prefix: str = "") -> dict[str, str]:
     """Why fields that somebody declares cannot be columns of JSON values."""
     refused = {each.name: _foreign(each.type) for each in wanted}
-    named = grow(pa.schema([]), [wanted], reserved_prefix=reserved_prefix).refused
+    named = objections_to_names(wanted, reserved_prefix=reserved_prefix)
     return {name: reason for name, reason in refused.items() if reason is not None} | named
+
+
+def objections_to_names(wanted: Any, *, reserved_prefix: str = "") -> dict[str, str]:
+    """Why fields cannot be columns, whatever they hold."""
+    return grow(pa.schema([]), [wanted], reserved_prefix=reserved_prefix).refused
 
 
 def _foreign(kind: Any) -> str | None:
@@ -110,14 +115,14 @@ def _widened_type(known: Any, wanted: Any) -> Any:
 
 def plain_schema(schema: Any) -> Any:
     """A schema as Arrow would have found it: without large types, names of items, field ids."""
-    return pa.schema([pa.field(each.name, _plain_type(each.type)) for each in schema])
+    return pa.schema([pa.field(each.name, plain_type(each.type)) for each in schema])
 
 
-def _plain_type(kind: Any) -> Any:
+def plain_type(kind: Any) -> Any:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, _plain_type(each.type)) for each in kind])
+        return pa.struct([pa.field(each.name, plain_type(each.type)) for each in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain_type(kind.value_type))
+        return pa.list_(plain_type(kind.value_type))
     if pa.types.is_large_string(kind):
         return pa.string()
     return pa.binary() if pa.types.is_large_binary(kind) else kind

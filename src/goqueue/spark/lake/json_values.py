@@ -39,9 +39,12 @@ class _Misfit(Exception):
     """A chunk holds a row that does not fit."""
 
 
-def decode(values: Any, schema: Any, *, reserved_prefix: str = "") -> Decoded:
-    """Rows of a binary Arrow array as columns of `schema`.  A null is a row of nulls."""
-    decoder = _Decoder(schema, reserved_prefix)
+def decode(values: Any, schema: Any, *, reserved_prefix: str = "", grows: bool = True) -> Decoded:
+    """Rows of a binary Arrow array as columns of `schema`.  A null is a row of nulls.
+
+    Without `grows`, fields that the schema lacks are left out.
+    """
+    decoder = _Decoder(schema, reserved_prefix, grows=grows)
     for rows in decoder.check(values):
         decoder.take(rows)
     decoder.result.bad.sort()
@@ -49,8 +52,9 @@ def decode(values: Any, schema: Any, *, reserved_prefix: str = "") -> Decoded:
 
 
 class _Decoder:
-    def __init__(self, schema: Any, reserved_prefix: str) -> None:
+    def __init__(self, schema: Any, reserved_prefix: str, *, grows: bool) -> None:
         self._schema = schema
+        self._grows = grows
         self._reserved_prefix = reserved_prefix
         self.result = Decoded(good=[], columns=[], bad=[], found=[])
 
@@ -91,6 +95,8 @@ class _Decoder:
 
     def _judge(self, values: list[bytes]) -> Any:
         """The rows' columns; None when there are fields to add first."""
+        if not self._grows:
+            return _parse(values, self._schema, "ignore")
         table = _parse(values, self._schema, "infer")
         if table.schema.equals(self._schema):
             return table

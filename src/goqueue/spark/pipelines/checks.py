@@ -112,10 +112,16 @@ def _check_format(source: TopicSource, path: Path, tree: Tree) -> None:
             "JSON needs the columns, as `id bigint, at timestamp`;"
             ' `goqueue pipeline sql "describe TOPIC"` proposes some',
         )
-    if source.schema is not None and source.format in ("text", "binary"):
+    is_typed = source.format == "registry"
+    if source.schema is not None and source.format in ("text", "binary", "registry"):
         tree.problem((*path, "schema"), f"belongs to JSON; the format is {source.format}")
-    if source.schema is None and source.bad != "fail":
-        tree.problem((*path, "bad"), "only JSON with a schema can be bad")
+    if source.schema is None and not is_typed and source.bad != "fail":
+        tree.problem((*path, "bad"), "only values with a schema can be bad")
+    for name, given in (("subject", source.subject), ("version", source.version)):
+        if given is not None and not is_typed:
+            tree.problem((*path, name), "belongs to `format: registry`")
+    if is_typed and source.subject is None and (source.pattern or len(source.topics) > 1):
+        tree.problem((*path, "subject"), "is missing: several topics are read by one schema")
     if isinstance(source.bad, BadTopic):
         _check_topic(source.bad.topic, (*path, "bad", "topic"), tree)
         _check_partitions(source.bad.partitions, (*path, "bad"), tree)
@@ -152,6 +158,8 @@ def _check_sink(sink: Sink, pipeline: Pipeline, path: Path, tree: Tree) -> None:
         case TopicSink():
             _check_topic(sink.topic, (*path, "topic"), tree)
             _check_partitions(sink.partitions, path, tree)
+            if sink.subject is not None and sink.format != "registry":
+                tree.problem((*path, "subject"), "belongs to `format: registry`")
         case ConsoleSink():
             if not 1 <= sink.console <= CONSOLE_ROWS_MAX:
                 tree.problem((*path, "console"), f"how many rows: 1 to {CONSOLE_ROWS_MAX}")

@@ -121,7 +121,10 @@ def _topic(source: TopicSource, places: Places) -> list[str]:
     options = {"bootstrap.servers": places.bootstrap, **topic_options(source)}
     how = "readStream" if source.read == "stream" else "read"
     lines = [f'spark.{how}.format("goqueue")', *_options(options), ".load()"]
-    if source.schema is None:
+    if source.format == "registry":
+        corrupt = [f'F.col("{CORRUPT}")'] if source.bad == "keep" else []
+        lines += _select(['F.col("value.*")', *_own("string"), *corrupt])
+    elif source.schema is None:
         kind = "binary" if source.format == "binary" else "string"
         lines += _select([f'F.col("value").cast("{kind}").alias("value")', *_own(kind)])
     else:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from goqueue.model.durations import parse_duration_ms
 from goqueue.model.times import parse_time
 from goqueue.spark.pipelines.model import (
@@ -13,10 +15,12 @@ from goqueue.spark.pipelines.model import (
     Watermark,
 )
 from goqueue.spark.sql.tables import (
+    CORRUPT,
     binary_table,
     failing_on_bad,
     json_table,
     only_good,
+    registry_table,
     schema_of,
     text_table,
 )
@@ -30,11 +34,17 @@ if TYPE_CHECKING:
 def source_frame(spark: "SparkSession", source: Source, places: "Places") -> "DataFrame":
     if isinstance(source, FileSource):
         return _files(spark, source, places)
+    if source.format == "registry":  # the source itself knows what to do with the bad ones
+        table = registry_table(messages_of(spark, source, places.bootstrap))
+        return add_watermark(table, source.watermark)
     return add_watermark(_good(source, topic_frame(spark, source, places)), source.watermark)
 
 
 def topic_frame(spark: "SparkSession", source: TopicSource, places: "Places") -> "DataFrame":
     """With what does not fit its schema still in it."""
+    if source.format == "registry":
+        keeping = msgspec.structs.replace(source, bad="keep")
+        return registry_table(messages_of(spark, keeping, places.bootstrap))
     messages = messages_of(spark, source, places.bootstrap)
     if source.schema is not None:
         return json_table(messages, schema_of(source.schema))
@@ -65,7 +75,21 @@ def topic_options(source: TopicSource) -> dict[str, str]:
         found["maxOffsetsPerTrigger"] = str(source.max_messages)
     if source.max_bytes is not None:
         found["maxBytesPerTrigger"] = str(source.max_bytes)
+    if source.format == "registry":
+        found |= _registry_options(source)
     return found | option_texts(source.options)
+
+
+def _registry_options(source: TopicSource) -> dict[str, str]:
+    modes = {"fail": "FAILFAST", "keep": "PERMISSIVE"}
+    found = {"value.format": "registry", "mode": modes.get(str(source.bad), "DROPMALFORMED")}
+    if source.bad == "keep":
+        found["columnNameOfCorruptRecord"] = CORRUPT
+    if source.subject is not None:
+        found["value.subject"] = source.subject
+    if source.version is not None:
+        found["value.schema.version"] = str(source.version)
+    return found
 
 
 def option_texts(options: dict[str, Scalar]) -> dict[str, str]:

@@ -28,7 +28,8 @@ class BadTopic(msgspec.Struct, frozen=True):
 
 
 Bad = Literal["fail", "drop", "keep"]
-TopicFormat = Literal["json", "text", "binary"]
+TopicFormat = Literal["json", "text", "binary", "registry"]
+ValueFormat = Literal["json", "registry"]
 FileFormat = Literal["parquet", "json", "csv", "orc"]
 Mode = Literal["append", "update", "complete"]
 
@@ -42,17 +43,22 @@ class TopicSource(msgspec.Struct, frozen=True, rename=RENAMED):
     topics: list[str] = []
     pattern: str | None = None
     format: TopicFormat | None = None
-    """`json` when there is a `schema`, else `text`."""
+    """`json` when there is a `schema`, else `text`.  `registry`: by the schema that each value
+    names or, if it names none, by the latest of the subject."""
     schema: str | None = None
     """Columns of JSON values, as in `create table`: `id bigint, amount decimal(10, 2)`."""
+    subject: str | None = None
+    """Of `registry`: whose latest schema values are read with; by default `TOPIC-value`."""
+    version: int | None = None
+    """Of `registry`: this one instead of the latest."""
     from_: str = "earliest"
     """Where the first run begins: `earliest`, `latest`, or a time as 2026-01-31T12:00:00Z."""
     read: Literal["stream", "once"] = "stream"
     """`once`: as a table, read at the start of each batch that joins with it."""
     watermark: Watermark | None = None
     bad: Bad | BadTopic = "fail"
-    """JSON values that do not fit the schema: stop, leave them out, keep them with null columns
-    and their text in `_corrupt`, or send them to `{topic: NAME}`."""
+    """Values that do not fit the schema: stop, leave them out, keep them with null columns and
+    their text or bytes in `_corrupt`, or send them to `{topic: NAME}`."""
     max_messages: int | None = None
     """At most so many in a micro-batch."""
     max_bytes: int | None = None
@@ -97,6 +103,11 @@ class TopicSink(msgspec.Struct, frozen=True, rename=RENAMED):
     """SQL over the step's columns, as are `value`, `partition`, `timestamp` and the headers."""
     value: str | None = None
     """By default all columns as a JSON object; those that begin with `_` are left out."""
+    format: ValueFormat = "json"
+    """`registry`: columns are written by the latest schema of the subject, in Confluent's wire
+    format; where there is none, an Avro schema is made of them and registered."""
+    subject: str | None = None
+    """Of `registry`: by default `TOPIC-value`."""
     partition: str | None = None
     timestamp: str | None = None
     headers: dict[str, str] = {}
@@ -115,7 +126,7 @@ class ArchiveSink(msgspec.Struct, frozen=True, rename=RENAMED):
     catalog: str | None = None
     """Of Iceberg: a catalog by its name in PyIceberg's configuration, or NAME.NAMESPACE."""
     decode: bool = False
-    """Fields of JSON values become columns."""
+    """Fields of values become columns: of JSON, or by the registry if the source's format is."""
     trigger: str | None = None
 
 

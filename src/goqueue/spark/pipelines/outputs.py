@@ -14,7 +14,9 @@ BYTES: Final = ("string", "binary")
 
 def messages_from(rows: "DataFrame", sink: TopicSink) -> "DataFrame":
     """Rows as messages: `value`, and `key`, `partition`, `timestamp`, `headers` where given."""
-    columns = [value_column(rows, sink.value).alias("value")]
+    is_typed = sink.format == "registry"
+    value = typed_column(rows, sink.value) if is_typed else value_column(rows, sink.value)
+    columns = [value.alias("value")]
     if sink.key is not None:
         columns.append(bytes_column(rows, sink.key).alias("key"))
     for name, given in (("partition", sink.partition), ("timestamp", sink.timestamp)):
@@ -31,9 +33,17 @@ def value_column(rows: "DataFrame", given: str | None) -> "Column":
 
     if given is not None:
         return bytes_column(rows, given)
+    return functions.to_json(typed_column(rows, None), {"ignoreNullFields": "false"})
+
+
+def typed_column(rows: "DataFrame", given: str | None) -> "Column":
+    """As asked for; or all columns as a struct, the messages' own left out."""
+    from pyspark.sql import functions
+
+    if given is not None:
+        return _expression(given)
     named = [each for each in rows.columns if not each.startswith("_")]
-    struct = functions.struct(*(rows[f"`{each}`"] for each in named))
-    return functions.to_json(struct, {"ignoreNullFields": "false"})
+    return functions.struct(*(rows[f"`{each}`"] for each in named))
 
 
 def bytes_column(rows: "DataFrame", expression: str) -> "Column":

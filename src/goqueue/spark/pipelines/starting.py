@@ -7,7 +7,7 @@ writer cannot update, so the other modes go through `foreachBatch` (`sink/each_b
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -82,7 +82,7 @@ class Starter:
             target=self._places.path(sink.archive),
             format=sink.format,
             catalog=sink.catalog,
-            decode="json" if sink.decode else "none",
+            decode=_decode(source) if sink.decode else "none",
             fields=source.schema if sink.decode else None,
             start="latest" if source.from_ == "latest" else "earliest",
             checkpoint=self._places.checkpoint(planned.name),
@@ -116,8 +116,14 @@ class Starter:
         return {
             "bootstrap.servers": self._places.bootstrap,
             "topic": sink.topic,
+            **({"value.format": "registry"} if sink.format == "registry" else {}),
+            **({"value.subject": sink.subject} if sink.subject is not None else {}),
             **option_texts(sink.options),
         }
+
+
+def _decode(source: TopicSource) -> Literal["json", "registry"]:
+    return "registry" if source.format == "registry" else "json"
 
 
 def _let_begin(query: Query) -> None:

@@ -65,7 +65,7 @@ def abort(
             with Group(outcome.url, options.timeout_ms) as group:
                 group.abort(version.application, version.number, outcome.run)
         elif application is not None:
-            with Group(_url(options), options.timeout_ms) as group:
+            with Group(http_url(options), options.timeout_ms) as group:
                 run = group.newest_run(application)
                 if run is not None:
                     group.abort(application, number, run)
@@ -85,7 +85,8 @@ def retire(reports: Sequence[Report], options: SinkOptions) -> None:
         _log.warning("not retired", application=version.application, problem=str(error))
 
 
-def _url(options: SinkOptions) -> str:
+def http_url(options: SinkOptions) -> str:
+    """Where the broker's HTTP listener is, as given or as the brokers say."""
     if options.http is not None:
         return options.http
     with connect(options) as kafka:

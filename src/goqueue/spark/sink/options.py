@@ -11,6 +11,8 @@ import msgspec
 from goqueue.model.compression import CODEC_NAMES
 from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
+from goqueue.spark.sink.values import NAMES as VALUE_NAMES
+from goqueue.spark.sink.values import WriteValueOptions, write_value_options
 from goqueue.spark.source.option_texts import Given
 from goqueue.spark.source.options import TIMEOUT_MS
 
@@ -37,6 +39,7 @@ NAMES: Final = (
     "txnAppId",
     "txnTimeout",
     "txnVersion",
+    *VALUE_NAMES,
 )
 
 
@@ -63,6 +66,9 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes_max: int = MESSAGE_BYTES_MAX
     """A message that is larger than a batch is a batch of its own, up to this size."""
 
+    values: WriteValueOptions | None = None
+    """By which schema values are written; None: they are bytes or text."""
+
     def application_of(self, name: str) -> str:
         return application_of(name, self.topic)
 
@@ -88,6 +94,7 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> tuple[SinkOpti
         timeout_ms=reading.duration_ms("timeout", TIMEOUT_MS),
         batch_bytes=reading.size("batchBytes", most=BATCH_BYTES_MAX) or BATCH_BYTES,
         message_bytes_max=_message_bytes_max(reading),
+        values=write_value_options(reading),
     )
     _check_version(reading, is_stream=is_stream)
     return options, reading.problems

@@ -84,16 +84,17 @@ COLUMNS: Final = {
 }
 
 
-def schema_problems(schema: StructType, *, has_topic: bool) -> list[str]:
-    """Everything that is wrong with the columns; `has_topic`: the option says where rows go."""
+def schema_problems(schema: StructType, *, has_topic: bool, is_typed: bool = False) -> list[str]:
+    """Everything that is wrong with the columns; `has_topic`: the option says where rows go;
+    `is_typed`: values are written by a schema, which knows what it takes."""
     names = [field.name for field in schema.fields]
     problems = [
         f"column {name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1
     ]
     if "value" not in names:
         problems.append(
-            "there is no column 'value' (string or binary); to write whole rows as JSON:"
-            " select to_json(struct(*)) as value"
+            "there is no column 'value' (string or binary, or a struct with value.format); to write"
+            " whole rows as JSON: select to_json(struct(*)) as value"
         )
     if not has_topic and "topic" not in names:
         problems.append("which topic? Give the option 'topic', or a column 'topic'")
@@ -101,7 +102,7 @@ def schema_problems(schema: StructType, *, has_topic: bool) -> list[str]:
         column = COLUMNS.get(field.name)
         if column is None:
             problems += _slip(field.name)
-        elif not column.accepts(field.dataType):
+        elif not column.accepts(field.dataType) and not (is_typed and field.name == "value"):
             problems.append(
                 f"column {field.name!r} is {field.dataType.simpleString()}, wanted is"
                 f" {column.wanted}: {column.remedy}"

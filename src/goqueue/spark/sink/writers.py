@@ -22,11 +22,13 @@ from pyspark.sql.types import StructType
 from goqueue.spark.runtime.garbage import freeze_gc
 from goqueue.spark.sink.attempt import Outcome, write_rows
 from goqueue.spark.sink.checkpoint import query_id
-from goqueue.spark.sink.ending import Report, abort, decide, retire
+from goqueue.spark.sink.ending import Report, abort, decide, http_url, retire
 from goqueue.spark.sink.group import Version
+from goqueue.spark.sink.hints import add_hints
 from goqueue.spark.sink.options import SinkOptions, sink_options
 from goqueue.spark.sink.schema import schema_problems
 from goqueue.spark.sink.task import Task, this_task
+from goqueue.spark.sink.values import ValuePlan, find_plan
 from goqueue.spark.source.option_texts import refuse
 
 Messages = Sequence[WriterCommitMessage | None]
@@ -44,11 +46,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
         self._options = _check(schema, options, is_stream=True)
+        self._values = _value_plan(schema, self._options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         task = this_task()
         version = self.version_of(task)
-        return _write_result(self._options, version, task, iterator)
+        rows = iterator if self._values is None else self._values.apply(iterator)
+        return _write_result(self._options, version, task, rows)
 
     def version_of(self, task: Task) -> Version:
         assert task.query_id is not None, "a stream's task belongs to a query"
@@ -73,6 +77,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> None:
         self._options = _check(schema, options, is_stream=False, overwrite=overwrite)
+        self._values = _value_plan(schema, self._options)
         self._save_name = uuid.uuid4().hex
         self._has_name = self._options.application is not None
         self._application = self._options.application_of(
@@ -83,7 +88,8 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         task = this_task()
         version = self.version_of(task)
-        return _write_result(self._options, version, task, iterator)
+        rows = iterator if self._values is None else self._values.apply(iterator)
+        return _write_result(self._options, version, task, rows)
 
     def version_of(self, task: Task) -> Version:
         # In foreachBatch the run is the query's: a driver that was given up is fenced.
@@ -116,12 +122,27 @@ def _check(
 ) -> SinkOptions:
     """The options; refused together with everything that is wrong about the columns."""
     options, problems = sink_options(given, is_stream=is_stream)
-    problems += schema_problems(schema, has_topic=options.topic is not None)
+    problems += schema_problems(
+        schema, has_topic=options.topic is not None, is_typed=options.values is not None
+    )
     if overwrite:
         problems.append("mode overwrite: a topic is appended to; say .mode('append')")
     refuse("write to", problems)
     freeze_gc()  # the process that plans writes, a micro-batch after the other, does nothing else
     return options
+
+
+def _value_plan(schema: StructType, options: SinkOptions) -> ValuePlan | None:
+    if options.values is None:
+        return None
+    with add_hints():
+        return find_plan(
+            options.values,
+            schema["value"].dataType,
+            topic=options.topic,
+            url=http_url(options),
+            timeout_ms=options.timeout_ms,
+        )
 
 
 def _reports(messages: Messages) -> list[Report]:

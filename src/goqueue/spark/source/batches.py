@@ -5,12 +5,12 @@ from functools import partial
 
 from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.spark.source.admission import record_bytes
+from goqueue.spark.source.connection import connect
 from goqueue.spark.source.filters import Bounds
 from goqueue.spark.source.loss import describe_deleted
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.plan import OffsetRange, Sizing, Task, plan
 from goqueue.spark.source.positions import AtOffsets, ListOffsets, Places, PositionUnknown, resolve
-from goqueue.spark.source.read_plan import connect
 from goqueue.spark.source.subscriptions import discover
 
 

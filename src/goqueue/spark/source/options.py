@@ -27,6 +27,8 @@ from goqueue.spark.source.subscriptions import (
     parse_pattern,
     parse_topics,
 )
+from goqueue.spark.source.value_options import NAMES as VALUE_NAMES
+from goqueue.spark.source.value_options import ValueOptions, value_options
 
 Unit = Literal["record", "batch", "range"]
 WhenBeyondEnd = Literal["error", "latest"]
@@ -82,6 +84,7 @@ NAMES: Final = (
     "timeout",
     "topics",
     "unit",
+    *VALUE_NAMES,
 )
 
 
@@ -99,6 +102,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     unit: Unit = "record"
     """What a row is."""
     include_headers: bool = False
+    values: ValueOptions | None = None
+    """Values by their schemas; None: bytes."""
     offsets_per_trigger_max: int | None = None
     offsets_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = TRIGGER_DELAY_MS
@@ -139,6 +144,7 @@ def source_options(given: Mapping[str, str], *, is_stream: bool | None) -> Sourc
         fail_on_data_loss=reading.flag("failOnDataLoss", True),
         unit=reading.choice("unit", "record", "batch", "range"),
         include_headers=reading.flag("includeHeaders", False),
+        values=value_options(reading),
         offsets_per_trigger_max=reading.whole("maxOffsetsPerTrigger"),
         offsets_per_trigger_min=reading.whole("minOffsetsPerTrigger"),
         trigger_delay_ms_max=reading.duration_ms("maxTriggerDelay", TRIGGER_DELAY_MS),
@@ -225,6 +231,8 @@ def _check_together(reading: Given, options: SourceOptions) -> None:
         say("includeHeaders: a row of unit=batch is a whole batch, its headers inside")
     if options.unit == "range" and options.include_headers:
         say("includeHeaders: a row of unit=range says where records are, and has none")
+    if options.unit != "record" and options.values is not None:
+        say(f"value.format: rows of unit={options.unit} are not single values")
     protocol = (reading.text("kafka.security.protocol") or "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
         say(f"kafka.security.protocol: {protocol} is not supported, only PLAINTEXT is")

@@ -13,9 +13,10 @@ from goqueue.client.kafka import (
 )
 from goqueue.spark.columns import Decoded, Decoder, decode_batches, engines
 from goqueue.spark.runtime.garbage import freeze_gc
+from goqueue.spark.source.connection import connect
 from goqueue.spark.source.loss import describe_deleted, log_went_back
 from goqueue.spark.source.plan import OffsetRange, Task
-from goqueue.spark.source.read_plan import ReadPlan, connect
+from goqueue.spark.source.read_plan import ReadPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,6 +140,10 @@ def _decoder(read_plan: ReadPlan, wanted: OffsetRange) -> Decode:
     """Fetched bytes, the first offset wanted and the aborted transactions, to rows."""
     if read_plan.unit == "batch":
         return _batch_decoder(read_plan, wanted)
+    if read_plan.values is not None:
+        from goqueue.spark.source.typed_decoder import typed_decoder
+
+        return typed_decoder(read_plan, read_plan.values, wanted)
     decoder = Decoder(wanted.topic, wanted.partition, read_plan.columns)
 
     def decode(raw: memoryview, start: int, aborted: Sequence[tuple[int, int]]) -> Decoded:

@@ -1,7 +1,7 @@
 """How to read: small and plain, made by the driver, and all that travels to the tasks."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -9,9 +9,7 @@ from goqueue.spark.source.options import TIMEOUT_MS, SourceOptions, Unit
 from goqueue.spark.source.schema import wanted_columns
 
 if TYPE_CHECKING:
-    from goqueue.client.kafka import KafkaClient
-
-CLIENT_ID: Final = "goqueue-spark"
+    from goqueue.spark.source.value_plan import ValuePlan
 
 
 class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,24 +24,37 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """None: what suits the decoder, which is known where the task runs."""
     log_dir: str | None = None
     timeout_ms: int = TIMEOUT_MS
+    values: "ValuePlan | None" = None
+    """By which schema values are read; None: they are bytes."""
 
 
 def read_plan_for(options: SourceOptions, fields: Sequence[tuple[str, str]]) -> ReadPlan:
     """For a schema of these fields, given as name and type; raises `WrongColumns`."""
+    values, others = _values(options, dict(fields))
     return ReadPlan(
         bootstrap=options.bootstrap,
-        columns=wanted_columns(fields, options.unit),
+        columns=wanted_columns(fields, options.unit, others),
         unit=options.unit,
         read_committed=options.read_committed,
         fail_on_data_loss=options.fail_on_data_loss,
         fetch_bytes=options.fetch_bytes,
         log_dir=options.log_dir,
         timeout_ms=options.timeout_ms,
+        values=values,
     )
 
 
-def connect(bootstrap: str, timeout_ms: int) -> "KafkaClient":
-    """The client that readers use."""
-    from goqueue.client.kafka import KafkaClient
+def _values(
+    options: SourceOptions, fields: Mapping[str, str]
+) -> tuple["ValuePlan | None", dict[str, str]]:
+    """How values are read if they are asked for, and the columns that come of it."""
+    told = options.values
+    if told is None or not {"value", told.corrupt} & fields.keys():
+        return None, {}
+    from goqueue.spark.source.value_plan import find_plan, simple_type
 
-    return KafkaClient(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_ms / 1000)
+    plan = find_plan(options, told, fields.get("value"))
+    others = {"value": simple_type(plan)}
+    if told.mode == "permissive":
+        others[told.corrupt] = "binary"
+    return plan, others

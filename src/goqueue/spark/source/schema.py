@@ -23,12 +23,23 @@ def default_schema(options: SourceOptions) -> str:
     columns = dict(COLUMNS[options.unit])
     if options.unit == "record" and not options.include_headers:
         columns.pop("headers")
+    if options.values is not None:
+        from goqueue.spark.source.value_plan import ddl_type, find_plan
+
+        columns["value"] = ddl_type(find_plan(options, options.values))
+        if options.values.mode == "permissive":
+            columns[options.values.corrupt] = "binary"
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
-def wanted_columns(fields: Iterable[tuple[str, str]], unit: Unit) -> tuple[str, ...]:
-    """The names of `fields`, given as name and type; raises `WrongColumns`."""
-    known = COLUMNS[unit]
+def wanted_columns(
+    fields: Iterable[tuple[str, str]], unit: Unit, others: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The names of `fields`, given as name and type; raises `WrongColumns`.
+
+    `others` are columns that are not as they mostly are.
+    """
+    known = {**COLUMNS[unit], **(others or {})}
     problems = []
     names = []
     for name, kind in fields:

@@ -15,6 +15,7 @@ from goqueue.client.kafka import EARLIEST, LATEST, KafkaClient
 from goqueue.model.ids import TopicPartition
 from goqueue.spark.source.admission import admit, record_bytes
 from goqueue.spark.source.batches import sizing_of
+from goqueue.spark.source.connection import connect
 from goqueue.spark.source.group_offsets import GroupOffsets
 from goqueue.spark.source.loss import (
     DataLost,
@@ -27,7 +28,6 @@ from goqueue.spark.source.offsets import NO_IDS, changed_topics, without_topics
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.plan import OffsetRange, Task, plan
 from goqueue.spark.source.positions import Places, resolve
-from goqueue.spark.source.read_plan import connect
 from goqueue.spark.source.subscriptions import discover_topics
 
 SIZES_S: Final = 30.0  # for which averages of record sizes are good

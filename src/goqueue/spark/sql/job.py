@@ -1,7 +1,8 @@
 """Topics as tables of a query: `select store, sum(amount) from orders group by store`.
 
-A table's name is a topic's; one with a dot or a dash stands in backticks.  JSON values have columns
-(found by looking at some of them, unless given), others the column `value`;
+A table's name is a topic's; one with a dot or a dash stands in backticks.  Values with a schema in
+the registry have its columns, JSON values those that are found by looking at some of them, unless
+they are given, others the column `value`;
 `goqueue.spark.sql.tables` tells of the rest.
 """
 
@@ -16,7 +17,7 @@ from goqueue.client.kafka import KafkaClient
 from goqueue.spark.runtime.causes import cause_of, errors_of_spark
 from goqueue.spark.sql.inference import columns_of
 from goqueue.spark.sql.sampling import newest_values
-from goqueue.spark.sql.tables import json_table, schema_of, text_table
+from goqueue.spark.sql.tables import CORRUPT, json_table, registry_table, schema_of, text_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 RELATION: Final = re.compile(r"'Unresolved(?:Relation|TableOrView|Table|View) \[([^\]]+)\]")
 HEADERS: Final = "_headers"
 TOPICS_SHOWN: Final = 20
+NO_REGISTRY: Final = "none"  # in place of columns: look at the values, whatever is registered
+REGISTRY_TIMEOUT_MS: Final = 30_000
+REGISTRY_OPTIONS: Final = {
+    "value.format": "registry",
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+}
 
 
 class BadQuery(ClientError):
@@ -66,10 +74,14 @@ def query(
     try:
         named = tables_of(spark, text)
         for topic in sorted(topics & set(named)):
-            columns = (schemas or {}).get(topic) or columns_of(newest_values(client, topic))
             options = (messages or TopicRange()).options(is_stream=is_stream)
             if HEADERS in text:
                 options["includeHeaders"] = "true"
+            columns = (schemas or {}).get(topic)
+            if columns is None and has_schema(client, topic):
+                options |= REGISTRY_OPTIONS
+            elif columns is None or columns == NO_REGISTRY:
+                columns = columns_of(newest_values(client, topic))
             frame = topic_table(spark, bootstrap, topic, columns, options, is_stream=is_stream)
             frame.createOrReplaceTempView(_quote(topic))
         return spark.sql(text)
@@ -86,11 +98,29 @@ def topic_table(
     *,
     is_stream: bool = False,
 ) -> "DataFrame":
-    """A topic's messages; with columns those of JSON, without them text."""
+    """A topic's messages; with columns those of JSON, by the registry if the options say so, else
+    text."""
     reader: Any = spark.readStream if is_stream else spark.read
     given = {"bootstrap.servers": bootstrap, "subscribe": topic, **options}
     messages = reader.format("goqueue").options(**given).load()
+    if "value.format" in options:
+        return registry_table(messages)
     return text_table(messages) if columns is None else json_table(messages, schema_of(columns))
+
+
+def has_schema(client: KafkaClient, topic: str) -> bool:
+    """Whether the topic's subject has a schema whose values can be columns."""
+    from goqueue.spark.values.reading import format_of
+    from goqueue.spark.values.registry import Registry
+
+    try:
+        with Registry(client.http_url(), REGISTRY_TIMEOUT_MS) as registry:
+            found = registry.find(f"{topic}-value")
+            if found is not None:
+                format_of(found.parse())
+            return found is not None
+    except ClientError:  # no HTTP listener, or a schema that contains itself
+        return False
 
 
 def tables_of(spark: Any, text: str) -> list[str]:

@@ -5,8 +5,8 @@ names that values like to use themselves:
 
     _key _topic _partition _offset _timestamp [_headers] [_value] [_corrupt]
 
-A JSON value has the columns of its schema, and its text in `_value`.  A text or binary value is
-the column `value`.
+A JSON value has the columns of its schema, and its text in `_value`; one that is read by a schema
+of the registry has the fields of that.  A text or binary value is the column `value`.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -69,6 +69,20 @@ def json_table(messages: "DataFrame", schema: "StructType") -> "DataFrame":
     columns = (read.parsed[each].alias(each) for each in whole.fieldNames())
     *payload, corrupt = columns
     return read.select(*payload, *read.columns[1:], corrupt)
+
+
+def registry_table(messages: "DataFrame") -> "DataFrame":
+    """Values that the source has read by their schemas: the fields of a record, or `value`."""
+    from pyspark.sql.types import StructType
+
+    kind = messages.schema["value"].dataType
+    fields = kind.fieldNames() if isinstance(kind, StructType) else []
+    taken = sorted(RESERVED.intersection(each.lower() for each in fields))
+    if taken:
+        raise BadSchema(f"{', '.join(taken)}: these names are the message's own")
+    columns = [messages.value[each].alias(each) for each in fields] or [messages.value]
+    corrupt = [messages[CORRUPT]] if CORRUPT in messages.columns else []
+    return messages.select(*columns, *_own(messages, "string"), *corrupt)
 
 
 def _own(messages: "DataFrame", key_type: str) -> "list[Column]":

@@ -234,7 +234,23 @@ sinks:
         ),
         (
             {"sources": "{lines: {topic: lines, bad: drop}}"},
-            "2: sources.lines.bad: only JSON with a schema can be bad",
+            "2: sources.lines.bad: only values with a schema can be bad",
+        ),
+        (
+            {"sources": "{lines: {topic: lines, subject: s}}"},
+            "2: sources.lines.subject: belongs to `format: registry`",
+        ),
+        (
+            {"sources": "{lines: {topics: [a, b], format: registry}}"},
+            "2: sources.lines.subject: is missing: several topics",
+        ),
+        (
+            {"sources": "{lines: {topic: lines, format: registry, schema: a int}}"},
+            "2: sources.lines.schema: belongs to JSON; the format is registry",
+        ),
+        (
+            {"sinks": "{out: {topic: out, from: lines, subject: s}}"},
+            "3: sinks.out.subject: belongs to `format: registry`",
         ),
         (
             {"sources": "{lines: {topic: lines, bad: {topics: x}, schema: a int}}"},

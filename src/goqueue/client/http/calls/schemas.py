@@ -25,6 +25,11 @@ def schema_version(subject: str, version: int | None = None) -> Call[SchemaVersi
     return get(_version(subject, version), SchemaVersion)
 
 
+def schema_by_id(schema_id: int) -> Call[SchemaVersion]:
+    """With the first subject that has it."""
+    return get(path_of("schemas", "ids", schema_id), SchemaVersion)
+
+
 def register_schema(
     subject: str,
     schema: str,
