@@ -139,6 +139,8 @@ class Partitions:
 
     async def internal(self, name: str, settings: TopicSettings) -> Partition:
         """The one partition of a log that must be there before there is any metadata."""
+        if (opened := self.find_open(name, 0)) is not None:
+            return opened
         bundle = self._bundle_of(name, None, 0)
         work = functools.partial(self._open_partition, bundle, settings)
         return await self._open_once(bundle, DATA, work)

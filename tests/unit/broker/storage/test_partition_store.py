@@ -14,6 +14,7 @@ from goqueue.model.errors import (
     TopicNotFound,
 )
 from goqueue.model.ids import Offset
+from goqueue.model.settings import topic_settings
 from goqueue.runtime import Environment, real_environment
 from goqueue.testing.sim import SimDisk, World
 from tests import queue_verbs
@@ -361,3 +362,17 @@ async def test_partitions_of_a_new_topic_may_be_opened_all_at_once(tmp_path):
                 places = {path.name for path in (tmp_path / "logs" / topic.name).iterdir()}
                 assert places == {"topic", *map(str, range(8))}
     assert not list(tmp_path.glob("deleted/*"))
+
+
+def test_an_internal_log_is_one_partition_however_often_it_is_asked_for(seed: int):
+    """Two would write to one file, each at its own end."""
+
+    async def story(environment: Environment) -> None:
+        async with running(environment) as broker:
+            settings = topic_settings({})
+            first = await broker.partitions.internal("__notes", settings)
+            await environment.clock.sleep(1)
+            assert await broker.partitions.internal("__notes", settings) is first
+
+    with World(seed) as world:
+        world.run(story(world.environment("a")))
