@@ -53,6 +53,7 @@ SNAPSHOT_GROWTH: Final = 0.5
 SLICE_NANOSECONDS: Final = 1_000_000
 SLICE_RECORDS: Final = 250
 SLICE_BYTES: Final = 64 * 1024
+REPLAY_RECORDS: Final = 250  # applied before others have their turn
 DEFERRED_MAX: Final = 1_000  # records
 RETRY_MS: Final = 1_000
 
@@ -98,19 +99,22 @@ class MachineHost(Generic[MachineT]):
             offset = snapshot.offset
             self._snapshot_bytes = snapshot.bytes
             async for records in self._journal.read_snapshot(snapshot):
-                self._replay(records)
+                await self._replay(records)
         async for piece in self._journal.read(offset):
-            self._replay(piece.values)
+            await self._replay(piece.values)
             self._check_growth(len(piece.values), piece.bytes)
         self._upkeep.add(self)
         if snapshot is not None and snapshot.is_file:
             self._upkeep.want_snapshot(self)  # that the log has, for those who copy it
         self.notice_deadline()
 
-    def _replay(self, values: Iterable[bytes]) -> None:
+    async def _replay(self, values: Iterable[bytes]) -> None:
+        """In slices: a node that takes over a long log still answers and sends heartbeats."""
         machine = self._machine
-        for value in values:
+        for number, value in enumerate(values, start=1):
             machine.apply(machine.decode(value))
+            if number % REPLAY_RECORDS == 0:
+                await asyncio.sleep(0)
 
     def resume(self, machine: MachineT, journal: Journal) -> None:
         """Go on after the journal failed, with a machine that is as far as the new journal."""

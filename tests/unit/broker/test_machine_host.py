@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from goqueue.broker import MachineHost
-from goqueue.broker.machine_host import SLICE_RECORDS
+from goqueue.broker.machine_host import REPLAY_RECORDS, SLICE_RECORDS
 from goqueue.broker.storage import log_snapshot
 from goqueue.broker.storage.log_snapshot import Pieces, find_piece
 from goqueue.broker.storage.partition_journal import PartitionJournal
@@ -110,6 +110,37 @@ def test_an_answer_is_given_when_its_records_are_durable():
             reply = await add(host, number)
             for fate in range(3):
                 assert (await reopened(disk.crash(fate))).total >= reply
+
+    run(story())
+
+
+def test_others_have_their_turn_while_a_long_log_is_replayed(monkeypatch):
+    async def story() -> None:
+        disk = SimDisk()
+        host = await opened(disk)
+        for number in range(5_000):
+            host.write(lambda machine, number=number: machine.add(number + 1))  # type: ignore[misc]
+        await host.wait_settled()
+        turns, applied = list[int](), 0  # how many were applied when others had their turn
+        apply, loop = Sum.apply, asyncio.get_running_loop()
+
+        def take_turn() -> None:
+            turns.append(applied)
+            if applied < 5_000:
+                loop.call_soon(take_turn)
+
+        def count(self: Sum, record: Added) -> None:
+            nonlocal applied
+            applied += 1
+            apply(self, record)
+            if applied == 1:
+                loop.call_soon(take_turn)
+
+        monkeypatch.setattr(Sum, "apply", count)
+        assert (await opened(disk)).ahead.total == host.ahead.total
+        assert applied == 5_000
+        # The simulated loop chooses at random who is next.
+        assert len(turns) > 5_000 / REPLAY_RECORDS / 4
 
     run(story())
 
