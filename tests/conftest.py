@@ -29,6 +29,7 @@ POLL_S = 0.02
 # Simulated or shared machines are slow at odd moments: no example fails for its time alone.
 settings.register_profile(
     "quick",
+    max_examples=50,  # other ones at each run: what one leaves out, the next may find
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],

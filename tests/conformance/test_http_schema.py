@@ -15,8 +15,8 @@ from tests.conformance.http_server import http_server
 
 load_all_checks()
 
-# Of each operation, and as many that it must refuse: 4; with HYPOTHESIS_PROFILE=thorough 80.
-EXAMPLES = settings().max_examples // 25
+# Of each operation, and as many that it must refuse; HYPOTHESIS_PROFILE=thorough: more.
+EXAMPLES = settings().max_examples // 12
 
 # A document cannot say that two fields exclude each other, or that a count must grow.
 BEYOND_THE_DOCUMENT = {"positive_data_acceptance"}
