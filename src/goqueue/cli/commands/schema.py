@@ -28,16 +28,18 @@ def _subjects(client: "Client") -> list[str]:
 
 Subject = Annotated[
     str,
-    argument("The subject: TOPIC-value, say.", metavar="SUBJECT", complete=completion(_subjects)),
+    argument(
+        "Name of the subject, such as orders-value.",
+        metavar="SUBJECT",
+        complete=completion(_subjects),
+    ),
 ]
 SchemaFile = Annotated[Path, argument("A file with the schema.", metavar="FILE")]
 TypeOption = Annotated[
     str | None,
-    option(
-        "AVRO, JSON or PROTOBUF; else by the name of the file (.avsc, .json, .proto).", "--type"
-    ),
+    option("AVRO, JSON or PROTOBUF. [by the file's name: .avsc, .json, .proto]", "--type"),
 ]
-Version = Annotated[int | None, option("A version; else the latest.", "--version")]
+Version = Annotated[int | None, option("Number of the version. [latest]", "--version")]
 
 
 @command(app, "list")
@@ -117,10 +119,10 @@ def delete(
     client: "Client",
     subject: Subject,
     version: Annotated[int | None, option("Only this version.", "--version")] = None,
-    permanent: Annotated[bool, option("For good, what was deleted before.")] = False,
+    permanent: Annotated[bool, option("Delete permanently what was deleted before.")] = False,
     force: Force = False,
 ) -> None:
-    """Delete a subject or a version; its id still answers until it is deleted permanently."""
+    """Delete a subject or a version. Its schemas can be read by id until --permanent."""
     what = f"version {version} of {subject}" if version else subject
     confirm(f"Delete {what}?", "delete", force=force)
     if version is None:
@@ -135,9 +137,15 @@ def config(
     client: "Client",
     subject: Annotated[
         str | None,
-        argument("The subject; else all.", metavar="[SUBJECT]", complete=completion(_subjects)),
+        argument(
+            "Name of the subject. [the default of all]",
+            metavar="[SUBJECT]",
+            complete=completion(_subjects),
+        ),
     ] = None,
-    level: Annotated[str | None, option("Set it: BACKWARD, FORWARD, FULL, NONE …", "--set")] = None,
+    level: Annotated[
+        str | None, option("New level: BACKWARD, FORWARD, FULL, NONE …", "--set")
+    ] = None,
 ) -> None:
     """Show or set the compatibility level of a subject, or of all."""
     if level is None:

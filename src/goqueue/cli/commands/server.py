@@ -76,12 +76,12 @@ class ServerFlags(msgspec.Struct, frozen=True):
         option("Allow listeners that other machines can reach, without authentication."),
     ] = None
     auth: Annotated[
-        bool | None, option("Clients must log in, and may do what they are allowed to.")
+        bool | None, option("Clients must log in, and may do only what they have permissions for.")
     ] = None
     init_admin: Annotated[
         str | None,
         option(
-            "Make the first user, an administrator, and print its password once.", metavar="NAME"
+            "Create the first user, an administrator, and print its password once.", metavar="NAME"
         ),
     ] = None
     tls_cert: Annotated[
@@ -90,7 +90,9 @@ class ServerFlags(msgspec.Struct, frozen=True):
     ] = None
     tls_key: Annotated[
         str | None,
-        option("File with its private key, unless --tls-cert has it, too.", metavar="FILE"),
+        option(
+            "Private key of the certificate (PEM), unless --tls-cert contains it.", metavar="FILE"
+        ),
     ] = None
     replication: Annotated[
         int | None,

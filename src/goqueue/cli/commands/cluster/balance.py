@@ -48,8 +48,8 @@ def add(
 ) -> None:
     """Give a new node its fair share of the replicas and leaders.
 
-    A node joins by itself when it is started; until then `add` refuses. Nothing moves but onto
-    that node.
+    Start the node first: it joins the cluster by itself, without data. Replicas move to this node
+    only.
     """
     rate = throttle_of(throttle)
     found = client.rebalance(dry_run=dry_run, onto=node, throttle_bytes_per_sec=rate)
@@ -64,7 +64,7 @@ def replace(
     throttle: Throttle = None,
     wait: Wait = False,
 ) -> None:
-    """Give all replicas of a node, which may be dead, to another one.
+    """Move all replicas of a node, which may be down, to another node.
 
     Afterwards the node can be removed: `goqueue cluster remove NODE`.
     """

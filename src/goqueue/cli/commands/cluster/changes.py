@@ -14,7 +14,7 @@ NodeNumber = Annotated[int, argument("Number of the node.", metavar="NODE")]
 
 
 def drain(client: "Client", node: NodeNumber) -> None:
-    """Have other nodes lead what this one leads, before it is stopped.
+    """Move all leaders away from a node, before it is stopped.
 
     It keeps its replicas, and leads again after `undrain` or a restart.
     """
@@ -24,7 +24,7 @@ def drain(client: "Client", node: NodeNumber) -> None:
 
 
 def undrain(client: "Client", node: NodeNumber) -> None:
-    """Let a node lead again that was drained."""
+    """Let a drained node lead again."""
     found = client.undrain_node(node)
     show_text(found, f"node {node} is {found.state}")
 
@@ -32,7 +32,8 @@ def undrain(client: "Client", node: NodeNumber) -> None:
 def remove(client: "Client", node: NodeNumber, force: Force = False) -> None:
     """Remove a node for good.
 
-    It must have no replicas any more: see `reassign`. Its number is not used again.
+    Move its replicas away first: `goqueue cluster rebalance --without NODE`. Its number is not
+    used again.
     """
     confirm(f"Remove node {node} for good?", "remove it", force=force)
     client.remove_node(node)
@@ -44,10 +45,10 @@ def elect(
     topic: Annotated[str | None, option("Only this topic.", metavar="TOPIC")] = None,
     partition: Annotated[int | None, option("Only this partition.", min=0)] = None,
     unclean: Annotated[
-        bool, option("Elect replicas that are not in sync, where no other answers.")
+        bool, option("Where no in-sync replica is alive, elect one that is not in sync.")
     ] = False,
     i_accept_loss: Annotated[
-        bool, option("With --unclean: what those replicas do not have is lost.")
+        bool, option("With --unclean: messages that the elected replica lacks are lost.")
     ] = False,
 ) -> None:
     """Give partitions to their preferred leaders, the first of their replicas."""

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Throttle = Annotated[
     str | None,
     option(
-        "Bytes a second that a node sends or receives for moves, as in 10MB; `none`: no limit."
-        " 10MiB by default.",
+        "Limit of copying, in bytes a second for each node, such as 10MB; `none` for no limit."
+        " [10MiB]",
         metavar="RATE",
     ),
 ]
-Wait = Annotated[bool, option("Wait until nothing moves any more, and show how far it has come.")]
+Wait = Annotated[bool, option("Wait until all moves are done, and show their progress.")]
 
 
 def reassign(
@@ -33,7 +33,8 @@ def reassign(
     topic: Annotated[str | None, option("Topic to move.", metavar="TOPIC")] = None,
     partition: Annotated[int | None, option("Only this partition of it.", min=0)] = None,
     to: Annotated[
-        str | None, option("Its new nodes, the preferred leader first.", metavar="NODE,NODE,…")
+        str | None,
+        option("Nodes of its replicas; the first is the preferred leader.", metavar="NODE,NODE,…"),
     ] = None,
     cancel: Annotated[bool, option("Cancel moves: those of the topic, or all of them.")] = False,
     file: Annotated[
@@ -41,19 +42,19 @@ def reassign(
         option("Moves as JSON, as kafka-reassign-partitions.sh has them.", metavar="FILE"),
     ] = None,
     throttle: Throttle = None,
-    status: Annotated[bool, option("List the moves under way; so it is without options.")] = False,
+    status: Annotated[bool, option("List the moves in progress. [default]")] = False,
     wait: Wait = False,
 ) -> None:
-    """Move replicas to other nodes; without options, list those that move.
+    """Move replicas to other nodes; without options, list the moves in progress.
 
-    Replicas are added and copy what is there; once they are in sync, the others go. What is left
-    and the rate are measured by the leader of each partition.
+    New replicas copy the data; once they are in sync, the old ones are removed. Each partition's
+    leader measures the progress and the rate.
     """
     moves = _moves_of(file) if file is not None else []
     if topic is not None:
         moves += _moves_of_topic(client, topic, partition, to, cancel=cancel)
     elif to is not None or partition is not None:
-        raise UsageFailure("--to and --partition are of a --topic")
+        raise UsageFailure("--to and --partition need a --topic")
     if status and (moves or cancel or throttle is not None):
         raise UsageFailure("--status only looks: leave it out to move replicas")
     if moves or throttle is not None:

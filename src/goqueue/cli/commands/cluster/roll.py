@@ -44,14 +44,14 @@ def roll(
         ),
     ] = None,
     wait_s: Annotated[
-        float, option("Give up when a node is not back and in sync by then.", min=1)
+        float, option("Seconds to wait for a node to be in sync again; then give up.", min=1)
     ] = 600.0,
     dry_run: Annotated[bool, option("Only show the order.")] = False,
 ) -> None:
     """Restart the nodes one after the other, for another version or other settings.
 
-    Each is drained, restarted, and in sync again before the next. Nodes of `goqueue server --nodes`
-    are restarted by their supervisor, others by --command, or by you when it says so.
+    Each node is drained, restarted and in sync again before the next one. Nodes of `goqueue server
+    --nodes` are restarted by that process, others by --command, or by you when you are asked to.
     """
     rolling = _Roll(client, command, wait_s)
     order = rolling.order(_numbers(node))

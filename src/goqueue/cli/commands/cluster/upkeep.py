@@ -18,12 +18,12 @@ LOOK_SECONDS: Final = 1.0
 
 def events(
     client: "Client",
-    limit: Annotated[int, option("At most so many, the newest.", "-n", min=1, max=1000)] = 50,
+    limit: Annotated[int, option("Number of events, the newest ones.", "-n", min=1, max=1000)] = 50,
     follow: Annotated[bool, option("Wait for more, until ctrl-c.", "-f")] = False,
 ) -> None:
     """List what happened: elections, in-sync replicas, nodes, moves.
 
-    As the node that is asked has seen it since it started.
+    A node lists what it has seen since it started.
     """
     found = client.cluster_events(limit=limit)
     if not follow:
@@ -60,9 +60,9 @@ def upgrade(
         bool, option("Raise the levels: nodes of older versions are refused from then on.")
     ] = False,
 ) -> None:
-    """Raise the levels of features, once all nodes have the new version.
+    """Raise feature levels after all nodes run the new version.
 
-    Without --finalize it only shows what can be raised. There is no way back.
+    Without --finalize it only shows what can be raised. Levels cannot be lowered again.
     """
     levels = {name: _level(name, text) for name, text in (feature or {}).items()} or None
     if finalize or levels is not None:

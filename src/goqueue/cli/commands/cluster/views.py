@@ -84,7 +84,7 @@ def _address(node: "ClusterNode", listener: str) -> str:
 
 def topics(
     client: "Client",
-    sizes: Annotated[bool, option("Ask every node for the bytes that it has of them.")] = False,
+    sizes: Annotated[bool, option("Also show the size of each topic on each node.")] = False,
 ) -> None:
     """List topics: replication factor, min.insync.replicas, partitions with too few replicas."""
     found = client.topic_places(sizes=sizes)
