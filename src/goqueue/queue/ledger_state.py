@@ -44,6 +44,7 @@ from goqueue.queue.records import (
     decode,
     encode,
 )
+from goqueue.queue.replies import Totals
 from goqueue.queue.snapshot import QueueSnapshot
 from goqueue.queue.totals import count_dead, count_finished, count_returned
 
@@ -64,6 +65,7 @@ class LedgerState:
         self._alarms: list[tuple[int, int, PartitionState]] = []  # heap of (when, number, whose)
         self._serial = 0
         self._snapshot: QueueSnapshot | None = None  # that is being read
+        self.counts = True  # what is applied; not in a replay, of what was counted when it was done
 
     def close(self) -> None:
         """The partition is gone, and with it what the table knows of it."""
@@ -161,7 +163,7 @@ class LedgerState:
     ) -> None:
         group_id = record.where.group_id
         state = self.states[group_id]
-        totals = self.table.groups[group_id].totals_in(self.topic)
+        totals = self._totals_of(group_id)
         match record:
             case Leased():
                 state.lease(record)
@@ -197,6 +199,9 @@ class LedgerState:
                 self.table.note_dead(state)
         self.watch(state)
 
+    def _totals_of(self, group_id: GroupId) -> Totals:
+        return self.table.groups[group_id].totals_in(self.topic) if self.counts else Totals()
+
     def _note_written(self, record: DeadLettered) -> None:
         plan = self.dead_letter_plan
         if plan is not None and (plan.where, plan.ranges) == (record.where, record.ranges):
@@ -213,7 +218,7 @@ class LedgerState:
             case ReservationsEnded(commits=True):
                 done = Finished(where, state.reserved_ranges(transactional_id))
                 state.finish(done.ranges)
-                count_finished(self.table.groups[where.group_id].totals_in(self.topic), done)
+                count_finished(self._totals_of(where.group_id), done)
                 self.table.note_reservation_ended(transactional_id, state)
             case ReservationsEnded(at=at):
                 state.cancel_reservation(transactional_id, at)

@@ -148,6 +148,7 @@ class Ledgers:
         return host
 
     async def _replay(self, host: Ledger, topic: Topic, index: int) -> None:
+        host.ahead.counts = False
         try:
             await host.open()
         except CorruptData as error:
@@ -155,6 +156,7 @@ class Ledgers:
                 f"the queue ledger of {topic.name}-{index} is damaged: {error}. Stop the server and"
                 " run `goqueue doctor --repair`, which says what is lost and keeps the files"
             ) from error
+        host.ahead.counts = True
         data = self._partitions.find_open(topic.name, index)
         if data is not None:  # its end was not told to this ledger when it was opened
             end = data.log.end_offset

@@ -331,6 +331,19 @@ def test_a_ledger_that_is_led_again_is_replayed():
     play(scenario)
 
 
+def test_what_a_ledger_replays_is_not_counted_again():
+    async def scenario(bench: Bench) -> None:
+        await bench.publish("jobs", *numbered(4))
+        await bench.ack(await bench.receive(max_messages=2))
+        lose(bench)
+        await lead(bench)
+        await bench.ack(await bench.receive(max_messages=1))
+        (stats,) = await bench.queues.stats(GROUP)
+        assert (stats.totals.delivered, stats.totals.acked) == (3, 3)
+
+    play(scenario)
+
+
 def test_leases_of_a_ledger_that_is_led_again_run_out_although_nobody_asks():
     async def scenario(bench: Bench) -> None:
         await bench.publish("jobs", b"x")
