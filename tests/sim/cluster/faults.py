@@ -15,10 +15,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from goqueue.broker import Broker
 from goqueue.broker.cluster.coordinator_topics import GROUPS_TOPIC
 from goqueue.cluster import Metadata
+from goqueue.cluster.features import highest_levels
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId, TopicId
 from goqueue.testing.sim import SimDisk
 from goqueue.testing.sim.loop import LIFE
+from tests.sim.cluster import damage
 from tests.unit.broker.cluster.cluster_world import HOSTS, NUMBERS, ClusterWorld
 
 CLOCK_JUMP_MS = 3_600_000
@@ -31,9 +33,18 @@ ROUNDS_MAX = 12
 
 PROCESSES = ("kill", "lose_power", "lose_power_of_two", "pause", "restart")
 NETWORK = ("cut", "cut_one_way", "isolate", "bridge", "slow_link", "reset", "flaky_network")
-DISKS = ("slow_disk", "fail_sync", "fill_disk", "empty_disk", "old_disk")
+DISKS = ("slow_disk", "fail_sync", "fill_disk", "empty_disk", "old_disk", "flip_bit", "cut_file")
 CLOCKS = ("jump", "drift")
-OPERATORS = ("drain", "reassign", "grow", "roll", "prefer_leaders", "add_node", "remove_node")
+OPERATORS = (
+    "drain",
+    "reassign",
+    "grow",
+    "roll",
+    "prefer_leaders",
+    "add_node",
+    "remove_node",
+    "raise_features",
+)
 BASIC = ("cut", "cut_one_way", "reset", "isolate", "kill", "lose_power")
 ALL = (*PROCESSES, *NETWORK, *DISKS, *CLOCKS, *OPERATORS)
 
@@ -242,6 +253,28 @@ class Faults:
         self._note(f"{host} gets an older copy of its disk")
         await self._refill(host)
 
+    async def flip_bit(self) -> None:
+        """In any file of one node, while it is down."""
+        await self._damage(damage.flip_bit)
+
+    async def cut_file(self) -> None:
+        """The end of a file is gone."""
+        await self._damage(damage.cut_file)
+
+    async def _damage(self, do: Callable[[SimDisk, random.Random], str]) -> None:
+        """A node that does not come back from it, or not whole, gets an empty disk."""
+        host = await self._disk_to_lose()
+        if host is None:
+            return
+        self._stop(host)
+        self._note(f"{host}: {do(self.world.disk(host), self.draw)}")
+        self.nodes.start(host)
+        if not await self._is_whole_soon():
+            self._stop(host)
+            self.world.replace_disk(host)
+            self._note(f"{host} gets an empty disk")
+            await self._refill(host)
+
     async def _disk_to_lose(self) -> str | None:
         host = self._some()
         if host is None or host in self._irreplaceable():
@@ -328,6 +361,13 @@ class Faults:
                 f"{name}-{index} gets its preferred leader",
                 lambda broker: broker.elect_leader(topic_id, index, "preferred"),
             )
+
+    async def raise_features(self) -> None:
+        """To what all nodes support."""
+        await self._ask(
+            "features are raised",
+            lambda broker: broker.raise_features(highest_levels(broker.metadata)),
+        )
 
     async def roll(self) -> None:
         """All nodes are stopped and started, one after the other."""

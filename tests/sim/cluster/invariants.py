@@ -135,10 +135,11 @@ class Invariants:
 
     def newest_metadata(self) -> Metadata | None:
         """The newest committed one that any node ever had."""
-        for broker in self._nodes.brokers.values():
-            position = broker.controller.position
-            if self._newest is None or position >= self._newest[0]:
-                self._newest = position, broker.metadata
+        for broker in self._nodes.started.values():
+            with contextlib.suppress(AttributeError):  # it has no metadata yet
+                position, metadata = broker.controller.position, broker.metadata
+                if self._newest is None or position >= self._newest[0]:
+                    self._newest = position, metadata
         return None if self._newest is None else self._newest[1]
 
     # --- metadata ---------------------------------------------------------------------------------

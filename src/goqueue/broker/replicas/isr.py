@@ -22,6 +22,7 @@ from goqueue.runtime import Clock
 
 LOOK_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = 0.2
+SILENCE_TOLD_NS: Final = 10_000_000_000  # between two lines about a controller that is not heard
 
 _log = structlog.get_logger("goqueue.replication")
 
@@ -71,6 +72,8 @@ class IsrKeeper:
         self._proposing: dict[LedPartition, asyncio.Task[None]] = {}
         self._soon: dict[LedPartition, None] = {}
         self._news = asyncio.Event()
+        self._unanswered = 0  # proposals, since that was last told
+        self._silence_told_at: Instant | None = None
 
     def look_soon(self, partition: LedPartition) -> None:
         """A follower has caught up, or has lost data."""
@@ -117,7 +120,7 @@ class IsrKeeper:
         try:
             granted = await self._controller.alter_isr(partition, proposal)
         except GoQueueError as error:
-            _log.warning("no word on other in-sync replicas", problem=str(error))
+            self._tell_silence(error)
             granted = None
         if granted is None:
             await self._clock.sleep(RETRY_SECONDS)
@@ -134,6 +137,18 @@ class IsrKeeper:
             return
         if granted.partition_epoch > role.partition_epoch:
             partition.change_role(_apply_grant(role, granted))
+
+    def _tell_silence(self, error: GoQueueError) -> None:
+        """Once in a while: each of thousands of partitions asks several times a second."""
+        self._unanswered += 1
+        now = _instant()
+        if self._silence_told_at is None or now - self._silence_told_at > SILENCE_TOLD_NS:
+            _log.warning(
+                "no word on other in-sync replicas",
+                problem=str(error),
+                proposals=self._unanswered,
+            )
+            self._silence_told_at, self._unanswered = now, 0
 
 
 def _apply_grant(role: Leader, granted: Granted) -> Leader:

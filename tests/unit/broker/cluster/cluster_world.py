@@ -68,6 +68,7 @@ async def running_broker(
     secret: bytes = SECRET,
     quorum: SimQuorum | None = None,
     coordinators: int = 1,
+    on_made: Callable[[Broker], None] = lambda _broker: None,
 ) -> AsyncIterator[Broker]:
     """A broker that has joined, with its cluster listener."""
     environment.disk.replace_file(SECRET_FILE, secret)
@@ -76,6 +77,7 @@ async def running_broker(
         broker = Broker(environment, config)
     else:
         broker = BrokerOnQuorum(environment, config, quorum.connect(host))
+    on_made(broker)
     async with broker.running(), owned_tasks() as tasks:
         listener = cluster_listener(broker, NoMetrics(), ServerLog())
         assert listener is not None
@@ -107,6 +109,7 @@ class ClusterWorld:
         self.quorum = quorum
         self.coordinators = coordinators
         self.brokers: dict[str, Broker] = {}  # by host, while they have joined
+        self.started: dict[str, Broker] = {}  # those, and those that are about to
         self.contexts: dict[str, Context] = {}  # of the processes of these brokers
         self.problems: dict[str, GoQueueError] = {}  # why a node could not go on
         self._stops: dict[str, asyncio.Event] = {}
@@ -128,6 +131,7 @@ class ClusterWorld:
     def forget(self, host: str) -> None:
         """Its process has ended."""
         self.brokers.pop(host, None)
+        self.started.pop(host, None)
 
     def terminate(self, host: str) -> None:
         """As SIGTERM does: the node hands over, leaves, and ends."""
@@ -225,7 +229,12 @@ class ClusterWorld:
         while not stop.is_set():
             try:
                 running = running_broker(
-                    environment, number, host, quorum=self.quorum, coordinators=self.coordinators
+                    environment,
+                    number,
+                    host,
+                    quorum=self.quorum,
+                    coordinators=self.coordinators,
+                    on_made=partial(self.started.__setitem__, host),
                 )
                 async with running as broker:
                     self.contexts[host] = copy_context()

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Container
 
 import msgspec
+from structlog.testing import capture_logs
 
 from goqueue.broker.replicas.isr import Granted, IsrKeeper, LedPartition
 from goqueue.cluster.replication import IsrMember, IsrProposal, Leader, Role
@@ -182,5 +183,20 @@ def test_what_the_image_said_first_stands():
         controller.may_answer.set()
         await asyncio.sleep(0.1)
         assert led.role == newer
+
+    tell(story)
+
+
+def test_a_controller_that_is_not_heard_is_told_of_once_in_a_while():
+    async def story(led: Led, controller: Controller, keeper: IsrKeeper) -> None:
+        controller.answers = [Uncertain("nobody answers")] * 1000
+        led.wanted = frozenset((ONE, TWO, THREE))
+        with capture_logs() as lines:
+            await asyncio.sleep(25.0)
+        silent = [each for each in lines if each["event"] == "no word on other in-sync replicas"]
+        assert len(controller.asked) > 20
+        assert silent[0]["proposals"] == 1
+        assert len(silent) == 3
+        assert sum(each["proposals"] for each in silent) > 15
 
     tell(story)
