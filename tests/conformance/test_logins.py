@@ -23,6 +23,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
+from goqueue.client import BadLogin, Client, Forbidden, NoAnswer, Unauthorized
+from goqueue.client.kafka import KafkaClient, KafkaRefused, parse_login
 from goqueue.model.config import AuthConfig, GroupsConfig, TlsConfig
 from tests.conformance.certificates import Authority
 from tests.conformance.clients import WAIT_S, Aiokafka, Confluent, KafkaPython, Message
@@ -155,6 +157,50 @@ def test_a_wrong_password_is_told_as_that(guarded: Guarded, mechanism: str):
             await client.stop()
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_our_own_kafka_client_logs_in(guarded: Guarded, mechanism: str):
+    login = parse_login(guarded.rdkafka(mechanism))
+    with KafkaClient(guarded.server.address, login=login, timeout_s=WAIT_S) as client:
+        client.create_topic(f"own-{mechanism}")
+        assert f"own-{mechanism}" in client.metadata(None)
+    wrong = parse_login(guarded.rdkafka(mechanism, "wrong"))
+    with (
+        KafkaClient(guarded.server.address, login=wrong, timeout_s=WAIT_S) as client,
+        pytest.raises(KafkaRefused, match="the password is wrong"),
+    ):
+        client.metadata(None)
+    strangers = msgspec.structs.replace(login, ca_file=None)
+    with (
+        KafkaClient(guarded.server.address, login=strangers, timeout_s=WAIT_S) as client,
+        pytest.raises(BadLogin, match=r"not trusted here.*ssl\.ca\.location"),
+    ):
+        client.metadata(None)
+
+
+def test_our_own_http_client_logs_in(guarded: Guarded):
+    url, ca_file = f"https://{guarded.server.http_address}", guarded.authority.file
+    with Client(url, user="root", password="s3cret", ca_file=ca_file) as client:
+        client.put_user("reader", roles=["readonly"], password="r")
+        key = client.create_api_key("for-reader", user="reader").key
+    with Client(url, api_key=key, ca_file=ca_file) as client, pytest.raises(Forbidden):
+        client.users()
+    with (
+        Client(url, user="reader", password="x", ca_file=ca_file) as client,
+        pytest.raises(Unauthorized, match="the password is wrong"),
+    ):
+        client.topics()
+    cert_file, key_file = guarded.authority.issue("operator")
+    with Client(url, ca_file=ca_file, cert_file=cert_file, key_file=key_file) as client:
+        assert "reader" in [each.name for each in client.users()]
+    with Client(url) as client, pytest.raises(BadLogin, match=r"not trusted here.*ca_file"):
+        client.topics()
+    with (
+        Client(f"http://{guarded.server.http_address}", retries=0) as client,
+        pytest.raises(NoAnswer, match="begins with https:"),
+    ):
+        client.topics()
 
 
 def test_before_a_login_nothing_is_served(guarded: Guarded):

@@ -2,9 +2,9 @@
 
     current-context: staging
     contexts:
-      staging: {server: "http://queue.staging:8080", api-key: …, timeout: 30}
+      staging: {server: "https://queue.staging:8080", ca-file: ca.pem, api-key: …, timeout: 30}
 
-It may hold keys, so only its owner can read it.
+It may hold keys and passwords, so only its owner can read it.
 """
 
 import os
@@ -24,6 +24,19 @@ class ServerContext(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=T
     server: str | None = None
     api_key: str | None = None
     timeout: float | None = None
+    user: str | None = None
+    password: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+    def without_secrets(self, instead: str | None = None) -> "ServerContext":
+        """`instead` stands where there was one."""
+        return msgspec.structs.replace(
+            self,
+            api_key=instead if self.api_key else None,
+            password=instead if self.password else None,
+        )
 
 
 class ContextFile(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):

@@ -3,6 +3,7 @@
 0  done                      3  no server answered
 1  the operation failed      4  what was named does not exist
 2  usage or configuration    5  conflict: it exists already, or has changed
+6  not logged in, or not allowed
                              130  interrupted (ctrl-c)
 """
 
@@ -17,12 +18,21 @@ class ExitCode(enum.IntEnum):
     UNREACHABLE = 3
     NOT_FOUND = 4
     CONFLICT = 5
+    DENIED = 6
     INTERRUPTED = 130
 
 
 SPARK_EXTRA: Final = {"deltalake", "numpy", "py4j", "pyarrow", "pyiceberg", "pyspark"}
 
 NO_SERVER_HINT: Final = "start one with `goqueue server`, or name another one with --server"
+
+
+LOGIN_HINT: Final = (
+    "log in with `goqueue login`, or set GOQUEUE_API_KEY, or GOQUEUE_USER and GOQUEUE_PASSWORD"
+)
+CERTIFICATE_HINT: Final = (
+    "with the command line: `goqueue login --ca-file FILE`, or GOQUEUE_CA_FILE"
+)
 
 
 class Failure(Exception):
@@ -57,6 +67,13 @@ def explain(error: Exception) -> Failure | None:
             return Failure(str(error), ExitCode.CONFLICT)
         case client.BadRequest():
             return Failure(str(error), ExitCode.USAGE)
+        case client.Unauthorized():
+            return Failure(f"{error}\n{LOGIN_HINT}", ExitCode.DENIED)
+        case client.Forbidden():
+            return Failure(str(error), ExitCode.DENIED)
+        case client.BadLogin():
+            hint = f"\n{CERTIFICATE_HINT}" if "ca_file)" in str(error) else ""
+            return Failure(f"{error}{hint}", ExitCode.USAGE)
         case client.ServerUnreachable():
             return Failure(f"{error}\n{NO_SERVER_HINT}", ExitCode.UNREACHABLE)
         case client.ClientError() | GoQueueError():

@@ -35,6 +35,11 @@ COMMANDS: Final = {
     "dlq": "Queues",
     "txn": "Topics and messages",
     "pipeline": "Data pipelines",
+    "user": "Users and permissions",
+    "key": "Users and permissions",
+    "acl": "Users and permissions",
+    "login": "Settings of this command",
+    "logout": "Settings of this command",
     "config": "Settings of this command",
 }
 COMPLETED_SHELLS: Final = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -42,7 +47,7 @@ LOCAL_COMMANDS: Final = {"server", "restore"}  # talk to nobody
 
 EPILOG: Final = (
     "[dim]Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 no server answered,"
-    " 4 not found, 5 conflict, 130 interrupted.[/dim]"
+    " 4 not found, 5 conflict, 6 not logged in or not allowed, 130 interrupted.[/dim]"
 )
 
 

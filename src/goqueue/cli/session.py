@@ -5,7 +5,7 @@ flag > `GOQUEUE_…` variable > context in the client's file > default
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SERVER: Final = "http://localhost:8080"
 DEFAULT_TIMEOUT: Final = 30.0
+LOGIN_FIELDS: Final = ("api_key", "user", "password", "ca_file", "cert_file", "key_file")
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -28,6 +29,19 @@ class Target(msgspec.Struct, frozen=True):
     api_key: str | None
     timeout: float
     context: str | None
+    user: str | None = None
+    password: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+    def __repr__(self) -> str:
+        """Without secrets."""
+        return f"Target({self.server!r}, context={self.context!r}, user={self.user!r})"
+
+    def options(self) -> dict[str, Any]:
+        """What a client takes beside the server."""
+        return {name: getattr(self, name) for name in ("timeout", *LOGIN_FIELDS)}
 
 
 class Session:
@@ -45,9 +59,9 @@ class Session:
         chosen, entry = self._context(server)
         return Target(
             server=_url(server or entry.server or DEFAULT_SERVER),
-            api_key=os.environ.get("GOQUEUE_API_KEY") or entry.api_key,
             timeout=self.timeout or _timeout_variable() or entry.timeout or DEFAULT_TIMEOUT,
             context=chosen,
+            **_login(entry),
         )
 
     def _context(self, server: str | None) -> tuple[str | None, contexts.ServerContext]:
@@ -63,14 +77,14 @@ class Session:
         from goqueue.client import Client
 
         target = self.target()
-        return Client(target.server, api_key=target.api_key, timeout=target.timeout)
+        return Client(target.server, **target.options())
 
     def async_client(self) -> "AsyncClient":
         skip_httpx_command()
         from goqueue.client import AsyncClient
 
         target = self.target()
-        return AsyncClient(target.server, api_key=target.api_key, timeout=target.timeout)
+        return AsyncClient(target.server, **target.options())
 
     def output_format(self) -> OutputFormat:
         chosen = self.chosen_output()
@@ -87,6 +101,30 @@ class Session:
                 return None
             case other:
                 raise UsageFailure(f"output {other!r}: must be table, json, yaml or auto")
+
+
+def _login(entry: contexts.ServerContext) -> dict[str, str | None]:
+    """A login in variables replaces that of the context as a whole."""
+    api_key, user = os.environ.get("GOQUEUE_API_KEY"), os.environ.get("GOQUEUE_USER")
+    if api_key:
+        secrets = {"api_key": api_key, "user": None, "password": None}
+    elif user:
+        secrets = {"api_key": None, "user": user, "password": _password_variable(user)}
+    else:
+        secrets = {"api_key": entry.api_key, "user": entry.user, "password": entry.password}
+        if entry.password is None:
+            secrets["user"] = None  # logged out
+    return secrets | {
+        name: os.environ.get(f"GOQUEUE_{name.upper()}") or getattr(entry, name)
+        for name in ("ca_file", "cert_file", "key_file")
+    }
+
+
+def _password_variable(user: str) -> str:
+    password = os.environ.get("GOQUEUE_PASSWORD")
+    if not password:
+        raise UsageFailure(f"GOQUEUE_USER is {user}: GOQUEUE_PASSWORD has to be set, too")
+    return password
 
 
 def _url(server: str) -> str:

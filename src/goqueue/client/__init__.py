@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.client.errors import (
     BadAnswer,
+    BadLogin,
     BadRequest,
     ClientError,
     Conflict,
+    Forbidden,
     NoAnswer,
     NoFreeConnection,
     NotFound,
@@ -46,12 +48,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "BadAnswer",
+    "BadLogin",
     "BadRequest",
     "Client",
     "ClientError",
     "Conflict",
     "DeadLetter",
     "Delivery",
+    "Forbidden",
     "GroupReading",
     "Message",
     "NoAnswer",

@@ -27,6 +27,11 @@ class NoFreeConnection(ServerUnreachable):
     """Nothing was sent: the client itself had too many calls under way."""
 
 
+class BadLogin(ClientError):
+    """Nothing was sent: what the client was given to log in with cannot be used, or the server's
+    certificate is not trusted."""
+
+
 class NoAnswer(ClientError):
     """The request was sent and no whole answer came.  It may or may not have been carried out."""
 
@@ -63,7 +68,11 @@ class BadRequest(Refused):
 
 
 class Unauthorized(Refused):
-    """The server wants a key, or another one."""
+    """Nobody is known by what the client showed: give it an API key, or a user and its password."""
+
+
+class Forbidden(Refused):
+    """The user is known, and may not do this: an administrator can allow it (roles, ACLs)."""
 
 
 class NotFound(Refused): ...
@@ -141,7 +150,7 @@ BY_CODE: Final[Mapping[str, type[Refused]]] = {
 }
 BY_STATUS: Final[Mapping[int, type[Refused]]] = {
     401: Unauthorized,
-    403: Unauthorized,
+    403: Forbidden,
     404: NotFound,
     409: Conflict,
     413: TooLarge,

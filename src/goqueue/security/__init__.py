@@ -31,6 +31,7 @@ from goqueue.security.scram import (
     password_matches,
     stand_in_credential,
 )
+from goqueue.security.scram_client import ScramClient
 
 __all__ = [
     "ADMIN",
@@ -56,6 +57,7 @@ __all__ = [
     "Permission",
     "Principal",
     "ResourceType",
+    "ScramClient",
     "ScramCredential",
     "ScramExchange",
     "check_roles",

@@ -35,6 +35,38 @@ def server(running_server: BrokerInThread, monkeypatch: pytest.MonkeyPatch) -> B
     return running_server
 
 
+ADMIN = {"GOQUEUE_USER": "root", "GOQUEUE_PASSWORD": "s3cret"}
+
+
+@pytest.fixture(scope="session")
+def running_guarded_server(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[BrokerInThread]:
+    directory = tmp_path_factory.mktemp("guarded")
+    password = directory / "password"
+    password.write_text("s3cret\n")
+    auth = {
+        "enabled": True,
+        "init_admin": "root",
+        "init_admin_password_file": str(password),
+        "failed_login_delay_ms": 0,
+    }
+    with embedded(directory / "data", auth=auth, topics={"partitions": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def guarded(
+    running_guarded_server: BrokerInThread, monkeypatch: pytest.MonkeyPatch
+) -> BrokerInThread:
+    """A server that demands logins; commands talk to it as its administrator."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    monkeypatch.setenv("GOQUEUE_SERVER", running_guarded_server.http)
+    for name, text in ADMIN.items():
+        monkeypatch.setenv(name, text)
+    return running_guarded_server
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a stopped server that has `VALUES` in `orders`."""

@@ -13,6 +13,9 @@ from goqueue.model.errors import TopicNotFound
         (client.NotFound("gone", code="c", status=404), ExitCode.NOT_FOUND),
         (client.Conflict("there", code="c", status=409), ExitCode.CONFLICT),
         (client.BadRequest("no", code="c", status=400), ExitCode.USAGE),
+        (client.Unauthorized("who?", code="c", status=401), ExitCode.DENIED),
+        (client.Forbidden("no", code="c", status=403), ExitCode.DENIED),
+        (client.BadLogin("half a login"), ExitCode.USAGE),
         (client.ServerUnreachable("nobody"), ExitCode.UNREACHABLE),
         (client.Overloaded("later", code="c", status=503), ExitCode.FAILED),
         (TopicNotFound("of the broker itself"), ExitCode.FAILED),
@@ -45,6 +48,9 @@ def test_a_bug_is_shown_as_one(error: Exception):
 
 def test_the_way_out_is_told():
     unreachable = explain(client.ServerUnreachable("nobody"))
+    unknown = explain(client.Unauthorized("who?", code="c", status=401))
+    assert unknown is not None
+    assert "goqueue login" in unknown.text
     missing = explain(ModuleNotFoundError("no", name="pyarrow"))
     assert unreachable is not None
     assert missing is not None

@@ -48,3 +48,18 @@ def test_bad_variables_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GOQUEUE_OUTPUT", "xml")
     with pytest.raises(UsageFailure, match="xml"):
         Session().output_format()
+
+
+def test_a_login_in_variables_replaces_that_of_the_context(monkeypatch: pytest.MonkeyPatch):
+    add("a", "http://a:1", "--api-key", "k")
+    monkeypatch.setenv("GOQUEUE_CA_FILE", "ca.pem")
+    monkeypatch.setenv("GOQUEUE_USER", "alice")
+    with pytest.raises(UsageFailure, match="GOQUEUE_PASSWORD"):
+        Session().target()
+    monkeypatch.setenv("GOQUEUE_PASSWORD", "hidden")
+    target = Session().target()
+    assert (target.api_key, target.user, target.password) == (None, "alice", "hidden")
+    assert target.ca_file == "ca.pem"
+    assert "hidden" not in repr(target)
+    monkeypatch.setenv("GOQUEUE_API_KEY", "gq_1")
+    assert (Session().target().api_key, Session().target().user) == ("gq_1", None)

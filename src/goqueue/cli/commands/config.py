@@ -29,7 +29,8 @@ Name = Annotated[str, argument("Name of the context.", metavar="NAME")]
 
 @command(app, "view")
 def view(
-    session: Session, show_keys: Annotated[bool, option("Do not hide API keys.")] = False
+    session: Session,
+    show_keys: Annotated[bool, option("Do not hide API keys and passwords.")] = False,
 ) -> None:
     """Show the configuration file and its path."""
     file = contexts.load()
@@ -71,8 +72,12 @@ def set_context(
     """
     file = contexts.load()
     before = file.contexts.get(name, ServerContext())
-    entry = ServerContext(
-        server=session.server or before.server,
+    server = session.server or before.server
+    if server != before.server:
+        before = before.without_secrets()  # they are not for another server
+    entry = msgspec.structs.replace(
+        before,
+        server=server,
         api_key=api_key or before.api_key,
         timeout=session.timeout or before.timeout,
     )
@@ -110,8 +115,5 @@ def log_level(
 
 
 def _hide_keys(file: ContextFile) -> ContextFile:
-    entries = {
-        name: msgspec.structs.replace(entry, api_key=HIDDEN if entry.api_key else None)
-        for name, entry in file.contexts.items()
-    }
+    entries = {name: entry.without_secrets(HIDDEN) for name, entry in file.contexts.items()}
     return ContextFile(file.current_context, entries)

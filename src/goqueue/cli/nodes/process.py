@@ -40,6 +40,9 @@ class Watcher(Protocol):
 
     def node_failed(self, node: "NodeProcess") -> None: ...
 
+    def node_said(self, node: "NodeProcess", line: str) -> None:
+        """On standard output, which is for the person at the terminal and in no log."""
+
 
 class NodeProcess:
     def __init__(self, node_id: int, program: Program, log: NodeLog, watcher: Watcher) -> None:
@@ -139,7 +142,7 @@ class NodeProcess:
                 self.ready.set()
                 self._watcher.node_ready(self)
             else:
-                self._log.write(self.node_id, line)
+                self._watcher.node_said(self, line)
 
     async def _read_log(self, stream: Readable) -> None:
         async for line in lines_of(stream):

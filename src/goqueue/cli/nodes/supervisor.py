@@ -145,6 +145,9 @@ class Supervisor:
     def node_failed(self, node: NodeProcess) -> None:
         self._stopping.set()
 
+    def node_said(self, node: NodeProcess, line: str) -> None:
+        _print(line)
+
     def _stop(self, how: signal.Signals) -> None:
         if self._stopping.is_set():
             for each in self.nodes:

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 import httpx
 
@@ -20,11 +20,13 @@ from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
 from goqueue.client.http.calls import schemas as schema_calls
+from goqueue.client.http.calls import security as security_calls
 from goqueue.client.http.calls import topics as topic_calls
 from goqueue.client.http.calls.call import Call, verb
 from goqueue.client.http.calls.producers import TIMEOUT_MS
 from goqueue.client.http.connections import CONNECTIONS_MAX, LONG_POLLS_MAX, ConnectionPool
 from goqueue.client.http.group_reading import MemberReading, MessageT
+from goqueue.client.http.login import Login
 from goqueue.client.http.messages import Publishables, Received
 from goqueue.client.http.outcomes import results_in
 from goqueue.client.http.reading import (
@@ -50,12 +52,12 @@ class Client:
         self,
         base_url: str = exchange.DEFAULT_URL,
         *,
-        api_key: str | None = None,
         timeout: float = exchange.TIMEOUT_SECONDS,
         retries: int = Retries().count_max,
         connections_max: int = CONNECTIONS_MAX,
         long_polls_max: int = LONG_POLLS_MAX,
         transport: httpx.BaseTransport | None = None,
+        **login: Unpack[Login],
     ) -> None:
         """`timeout` is in seconds and for a call as a whole: a free connection, the answer, and up
         to `retries` repetitions.  A call that waits on purpose (`wait_ms`) has that on top.
@@ -65,6 +67,9 @@ class Client:
 
         Up to `connections_max` calls are under way at once, and beside them up to
         `long_polls_max` that wait for messages; further ones wait for their turn.
+
+        To log in: `api_key`, or `user` and `password`, or `cert_file` and `key_file`; `ca_file`
+        names the authority of an https server that this machine does not know.
         """
         self._addresses = Addresses(base_url)
         self._timeout = timeout
@@ -72,7 +77,7 @@ class Client:
         with exchange.named_errors(self.base_url, timeout):
             self._pool = ConnectionPool(
                 transport,
-                exchange.options(self.base_url, api_key),
+                exchange.options(self.base_url, login),
                 connections_max=connections_max,
                 long_polls_max=long_polls_max,
             )
@@ -113,6 +118,19 @@ class Client:
     delete_subject = verb(schema_calls.delete_subject)
     schema_level = verb(schema_calls.schema_level)
     set_schema_level = verb(schema_calls.set_schema_level)
+
+    # --- users, keys, access control lists --------------------------------------------------------
+
+    users = verb(security_calls.users)
+    user = verb(security_calls.user)
+    put_user = verb(security_calls.put_user)
+    delete_user = verb(security_calls.delete_user)
+    api_keys = verb(security_calls.api_keys)
+    create_api_key = verb(security_calls.create_api_key)
+    delete_api_key = verb(security_calls.delete_api_key)
+    acls = verb(security_calls.acls)
+    add_acls = verb(security_calls.add_acls)
+    remove_acls = verb(security_calls.remove_acls)
 
     # --- the cluster ------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from goqueue._version import __version__
 from goqueue.api.errors import Problem
 from goqueue.client.errors import (
     BadAnswer,
+    BadLogin,
     ClientError,
     NoAnswer,
     Refused,
@@ -20,6 +21,7 @@ from goqueue.client.errors import (
     refusal,
 )
 from goqueue.client.http.calls.call import Call
+from goqueue.client.http.login import Login, authorization, verification
 
 T = TypeVar("T")
 DEFAULT_URL: Final = "http://localhost:8080"
@@ -32,19 +34,15 @@ class ErrorBody(msgspec.Struct, frozen=True):
     error: Problem
 
 
-def options(base_url: str, api_key: str | None) -> dict[str, Any]:
+def options(base_url: str, login: Login) -> dict[str, Any]:
     """How to set up httpx for this server."""
     headers = {"User-Agent": f"goqueue/{__version__}", "Accept": "application/json"}
-    if api_key:
-        headers["Authorization"] = f"Bearer {api_key}"
     return {
         "base_url": base_url,
-        "headers": headers,
+        "headers": headers | authorization(login),
         # A proxy cannot reach this machine's own loopback.
         "trust_env": not is_loopback(base_url),
-        # Made once for all connections.  Reading the machine's certificates takes longer than
-        # most requests, and plain HTTP needs none.
-        "verify": httpx.create_ssl_context(verify=not base_url.startswith("http:")),
+        "verify": verification(base_url, login),
     }
 
 
@@ -128,6 +126,15 @@ def _raise_from(error: Exception, base_url: str, timeout: float) -> NoReturn:
             raise ServerUnreachable(
                 f"no answer from {base_url} within {timeout:.3g} s: is the address right?"
             ) from error
+        case httpx.ConnectError() if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise BadLogin(
+                f"{base_url} shows a certificate that is not trusted here: name the authority that"
+                f" signed it (ca_file), and the server as its certificate does ({_reason(error)})"
+            ) from error
+        case httpx.ConnectError() if "[SSL" in str(error):
+            raise ServerUnreachable(
+                f"no TLS with {base_url}: does it speak https? ({_reason(error)})"
+            ) from error
         case httpx.ConnectError():
             raise ServerUnreachable(
                 f"no GoQueue server at {base_url}: is it running, and is the address right?"
@@ -140,6 +147,11 @@ def _raise_from(error: Exception, base_url: str, timeout: float) -> NoReturn:
         case httpx.InvalidURL() | httpx.UnsupportedProtocol() | ValueError():
             raise ServerUnreachable(
                 f"{base_url!r} is not the address of a server: write http://HOST:PORT"
+            ) from error
+        case httpx.RemoteProtocolError() if base_url.startswith("http:"):
+            raise NoAnswer(
+                f"the connection to {base_url} broke: {_reason(error)} If that is a server with"
+                " TLS, its address begins with https:"
             ) from error
         case _:
             raise NoAnswer(f"the connection to {base_url} broke: {_reason(error)}") from error

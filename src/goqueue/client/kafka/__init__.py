@@ -12,6 +12,7 @@ What talks to brokers comes with the protocol's classes when it is first named; 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from goqueue.client.kafka.login import KafkaLogin, parse_login
 from goqueue.client.kafka.results import (
     EARLIEST,
     LATEST,
@@ -40,6 +41,7 @@ __all__ = [
     "ErrorCode",
     "Fetched",
     "KafkaClient",
+    "KafkaLogin",
     "KafkaRefused",
     "Node",
     "OffsetFound",
@@ -50,6 +52,7 @@ __all__ = [
     "TopicLayout",
     "TopicPartition",
     "next_offset",
+    "parse_login",
 ]
 
 _LATER = {

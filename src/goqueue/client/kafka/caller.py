@@ -7,6 +7,7 @@ from goqueue.client.errors import ClientError
 from goqueue.client.kafka.cluster import Cluster, parse_bootstrap
 from goqueue.client.kafka.deadlines import Backoff, Deadline
 from goqueue.client.kafka.errors import KafkaRefused, is_retriable
+from goqueue.client.kafka.login import NO_LOGIN, KafkaLogin
 from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.client_codec import build_request
@@ -21,9 +22,14 @@ class Caller:
     """What all verbs stand on."""
 
     def __init__(
-        self, bootstrap: str, *, client_id: str = "goqueue", timeout_s: float = TIMEOUT_S
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "goqueue",
+        timeout_s: float = TIMEOUT_S,
+        login: KafkaLogin = NO_LOGIN,
     ) -> None:
-        self._cluster = Cluster(parse_bootstrap(bootstrap), client_id)
+        self._cluster = Cluster(parse_bootstrap(bootstrap), client_id, login)
         self._timeout_s = timeout_s
 
     def _call(

@@ -9,15 +9,15 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.client.errors import BadAnswer, ClientError, ServerUnreachable
+from goqueue.client.errors import ClientError, ServerUnreachable
 from goqueue.client.kafka.connection import Connection
 from goqueue.client.kafka.deadlines import Deadline
 from goqueue.client.kafka.errors import KafkaRefused, check_code
+from goqueue.client.kafka.login import NO_LOGIN, KafkaLogin
 from goqueue.client.kafka.results import Node, TopicLayout
 from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
-from goqueue.wire.client_codec import build_request, decode_body, encode_body
-from goqueue.wire.errors import MalformedRequest
+from goqueue.wire.client_codec import build_request
 from goqueue.wire.primitives import Buffer
 
 DEFAULT_PORT: Final = 9092
@@ -42,10 +42,13 @@ def _node(text: str) -> Node:
 
 
 class Cluster:
-    def __init__(self, bootstrap: Sequence[Node], client_id: str) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Node], client_id: str, login: KafkaLogin = NO_LOGIN
+    ) -> None:
         self._bootstrap = bootstrap
         self._learned: tuple[Node, ...] = ()  # of the newest metadata: the first ones may be gone
         self._client_id = client_id
+        self._login = login
         self._connections: dict[Node, Connection] = {}
         self._layouts: dict[str, TopicLayout] = {}
         self._coordinators: dict[tuple[int, str], Node] = {}
@@ -77,16 +80,18 @@ class Cluster:
         self, node: Node | None, api_key: ApiKey, request: object, deadline: Deadline
     ) -> Any:
         """The same with a request and a response as objects."""
-        body = self.ask(node, api_key, encode_body(api_key, request), deadline)
+        connection = self._any(deadline) if node is None else self.connection(node, deadline)
         try:
-            return decode_body(api_key, body)
-        except MalformedRequest as error:
-            raise BadAnswer(str(error)) from error
+            return connection.ask_for(api_key, request, deadline)
+        except ClientError:
+            self.drop(connection)
+            raise
 
     def connection(self, node: Node, deadline: Deadline) -> Connection:
         found = self._connections.get(node)
         if found is None:
-            found = self._connections[node] = Connection(node, self._client_id, deadline)
+            found = Connection(node, self._client_id, deadline, self._login)
+            self._connections[node] = found
         return found
 
     def drop(self, connection: Connection) -> None:

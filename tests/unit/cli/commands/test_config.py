@@ -37,3 +37,9 @@ def test_the_one_in_use_is_marked():
         {"name": "b", "server": "http://b:1", "current": False},
     ]
     assert "CURRENT" in run("config", "get-contexts", "--output", "table").stdout
+
+
+def test_a_login_is_not_taken_along_to_another_server():
+    add("a", "http://a:1", "--api-key", "secret")
+    add("a", "http://b:1")
+    assert contexts.load().contexts["a"] == contexts.ServerContext("http://b:1")

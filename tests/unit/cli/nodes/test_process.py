@@ -19,12 +19,16 @@ class Watcher:
     def __init__(self) -> None:
         self.ready: asyncio.Queue[str] = asyncio.Queue()
         self.failed: list[int] = []
+        self.said: list[str] = []
 
     def node_ready(self, node: NodeProcess) -> None:
         self.ready.put_nowait(node.addresses)
 
     def node_failed(self, node: NodeProcess) -> None:
         self.failed.append(node.node_id)
+
+    def node_said(self, node: NodeProcess, line: str) -> None:
+        self.said.append(line)
 
 
 @asynccontextmanager
@@ -100,3 +104,14 @@ def test_how_a_node_ended_is_said_in_words():
     node = NodeProcess(1, child(), quiet_log(), Watcher())
     node.exit_code = -signal.SIGKILL
     assert node.end == "killed by SIGKILL"
+
+
+async def test_what_a_node_prints_for_its_user_is_in_no_log():
+    watcher, log = Watcher(), io.StringIO()
+    password = "print('user root, password s3cret', flush=True)"
+    program = child(password, READY.format(2), WAIT)
+    async with running(program, watcher, NodeLog(is_readable=True, stream=log)) as node:
+        await watcher.ready.get()
+        node.stop(signal.SIGTERM)
+    assert watcher.said == ["user root, password s3cret"]
+    assert "s3cret" not in log.getvalue()

@@ -17,8 +17,8 @@ def test_the_key_goes_along_and_a_proxy_is_not_used_for_loopback():
     server = FakeServer(said(200, VersionBody("1", [])))
     client_of(server, api_key="secret").version()
     assert server.requests[0].headers["Authorization"] == "Bearer secret"
-    assert exchange.options("http://127.0.0.1:1", None)["trust_env"] is False
-    assert exchange.options("http://queue.test", None)["trust_env"] is True
+    assert exchange.options("http://127.0.0.1:1", {})["trust_env"] is False
+    assert exchange.options("http://queue.test", {})["trust_env"] is True
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,8 @@ def test_the_key_goes_along_and_a_proxy_is_not_used_for_loopback():
         (400, "invalid_setting", errors.BadRequest),
         (416, "offset_out_of_range", errors.OffsetOutOfRange),
         (413, "message_too_large", errors.TooLarge),
-        (403, "unauthorized", errors.Unauthorized),
+        (401, "authentication_failed", errors.Unauthorized),
+        (403, "access_denied", errors.Forbidden),
         (500, "internal", errors.ServerFailed),
         (418, "a_code_of_tomorrow", errors.BadRequest),
     ],
@@ -96,7 +97,7 @@ def test_a_server_says_when_to_come_again(text: str, seconds: float | None):
     [("https://queue.test", ssl.CERT_REQUIRED), ("http://queue.test", ssl.CERT_NONE)],
 )
 def test_certificates_are_read_where_they_are_needed(url: str, mode: ssl.VerifyMode):
-    assert exchange.options(url, None)["verify"].verify_mode is mode
+    assert exchange.options(url, {})["verify"].verify_mode is mode
 
 
 def test_a_request_says_no_more_than_its_call():
