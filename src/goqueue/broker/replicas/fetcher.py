@@ -128,6 +128,11 @@ class Fetcher:
             await asyncio.wait([settled])
 
     @property
+    def is_settling(self) -> bool:
+        """Whether logs are being changed; a log that is cut and not to its end is lost to us."""
+        return bool(self._settling)
+
+    @property
     def waiting_session(self) -> int:
         """The session whose fetch waits at the leader, to be interrupted; 0 for none."""
         return self._session.session_id if self._is_asking else 0

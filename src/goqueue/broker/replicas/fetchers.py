@@ -131,9 +131,11 @@ class ReplicaFetchers:
         return lanes
 
     def _end_idle(self) -> None:
-        """Leave nodes that lead nothing any more."""
+        """Leave nodes that lead nothing any more, and of which nothing is being written."""
         led = {replica.following.role.leader for replica in self._replicas.values()}
-        for leader in [leader for leader in self._lanes if leader not in led]:
+        for leader, lanes in list(self._lanes.items()):
+            if leader in led or any(lane.is_settling for lane in lanes):
+                continue
             del self._lanes[leader]
             for task in self._tasks.pop(leader):
                 task.cancel()

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from goqueue.broker.replicas.replica import ReplicaLog
 from goqueue.cluster.replication import Follower, Leader, Offline
 from goqueue.model.errors import LeadershipLost
 from goqueue.model.ids import Epoch, NodeId
@@ -89,6 +90,36 @@ def test_after_stop_nothing_is_asked_and_nothing_is_written():
         assert all(connection.is_closed for connection in pair.connections)
 
     tell(story)
+
+
+def test_a_log_is_cut_to_the_end_although_nothing_else_is_copied_from_the_leader(monkeypatch):
+    """Given up in the middle, it would be read-only: nobody knows what is on the disk."""
+    cutting, may_end, ended = asyncio.Event(), asyncio.Event(), []
+    sync = ReplicaLog.sync
+
+    async def sync_slowly(self: ReplicaLog) -> None:
+        if self.key == key_of(0):
+            cutting.set()
+            await may_end.wait()
+        await sync(self)
+        ended.append(self.key)
+
+    monkeypatch.setattr(ReplicaLog, "sync", sync_slowly)
+
+    async def story(pair: Pair) -> None:
+        pair.follow_all()
+        write(pair.leader, "a")
+        await cutting.wait()
+        stopping = asyncio.ensure_future(pair.fetchers.stop(key_of(0)))
+        await asyncio.sleep(0.01)
+        await pair.fetchers.stop(key_of(1))
+        may_end.set()
+        await stopping
+        assert key_of(0) in ended
+        await asyncio.sleep(0.1)
+        assert all(connection.is_closed for connection in pair.connections)
+
+    tell(story, partitions=2)
 
 
 def test_a_role_that_ends_ends_its_acks_at_once():
