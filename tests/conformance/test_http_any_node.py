@@ -13,7 +13,7 @@ from tests.conformance.http_nodes import HttpNodes, http_nodes
 
 ATTEMPTS_MAX = 10
 
-TOPIC, GROUP, STREAM, PRODUCER = "orders", "workers", "readers", "writer"
+TOPIC, GROUP, STREAM, PRODUCER, SCHEDULE = "orders", "workers", "readers", "writer", "nightly"
 
 # What is each node's own: its process, its disk, its logs, its doors.
 OF_A_NODE = (
@@ -49,6 +49,7 @@ VALUES = {
     "redrive": "none",
     "member": "m",
     "member_id": "m",
+    "name": SCHEDULE,
 }
 QUERIES = {
     "/queues/{topic}/peek": {"group": GROUP},
@@ -70,6 +71,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpNodes]:
 def prepare(nodes: HttpNodes) -> None:
     """Something of everything."""
     nodes.topic(TOPIC, 3)
+    message = {"value": "again"}
+    nodes.post(2, "/schedules", name=SCHEDULE, topic=TOPIC, cron="@yearly", message=message)
     for partition in range(3):
         nodes.publish(1, TOPIC, "a", "b", "c", partition=partition)
     held: list[Any] = []

@@ -45,6 +45,7 @@ from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.schedules.service import Schedules
 from goqueue.broker.schemas.checks import SchemaChecks
 from goqueue.broker.schemas.dead_letters import SchemaDeadLetters
 from goqueue.broker.schemas.directory import SchemaDirectory
@@ -150,6 +151,7 @@ class Broker:
         self.group_coordinator = self._coordinators.group_coordinator
         self.transaction_coordinator = self._coordinators.transaction_coordinator
         self.registry_node = self._coordinators.registry_node
+        self.schedules_node = self._coordinators.schedules_node
         self.group_coordinators = self._coordinators.group_coordinators
         self.coordinator_states = self._coordinators.states
         self.transaction_coordinators = self._coordinators.transaction_coordinators
@@ -210,6 +212,7 @@ class Broker:
         self.groups = Groups(environment.clock, environment.random, coordinator_topics.group_shard)
         self.queues = Queues(self)
         self.delays = Delays(self, orphans.end_all)
+        self.schedules = Schedules(self)
         self.schemas = Schemas(environment.disk)
         self.schema_directory = SchemaDirectory(self)
         self.schema_checks = SchemaChecks(clock, self.schema_directory)
@@ -302,6 +305,7 @@ class Broker:
             self.transactions.run_upkeep(self.partitions),
             self.queues.run(),
             self.delays.run(),
+            self.schedules.publisher.run(),
             self.partitions.upkeep.run_flushes(),
             self.partitions.upkeep.run_watermarks(),
             self.partitions.upkeep.run_checkpoints(),
@@ -339,6 +343,7 @@ class Broker:
             *self.groups.hosts,
             *self.transactions.hosts,
             *([self.schemas.host] if self.schemas.is_coordinating else []),
+            *([self.schedules.host] if self.schedules.is_coordinating else []),
             *self.queues.hosts,
             *self.delays.hosts,
         )

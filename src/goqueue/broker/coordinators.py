@@ -1,6 +1,6 @@
 """Which groups and transactions this node coordinates, and which other node coordinates the rest.
 
-A node that leads a partition of `__groups`, `__transactions` or `__schemas`, a shard
+A node that leads a partition of `__groups`, `__transactions`, `__schemas` or `__schedules`, a shard
 (`CoordinatorTopics`), opens the machine on it, and drops the machine when it leads no more.  The
 machines wait for the broker to be started, and those of a shard are opened one at a time: one is
 read when the one before writes no more.
@@ -18,6 +18,7 @@ from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.cluster.coordinator_topics import (
     COORDINATED,
     GROUPS_TOPIC,
+    SCHEDULES_TOPIC,
     SCHEMAS_TOPIC,
     TRANSACTIONS_TOPIC,
     CoordinatorTopics,
@@ -30,6 +31,7 @@ from goqueue.broker.internal_topics import InternalTopics
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.schedules.service import Schedules
 from goqueue.broker.schemas.service import Schemas
 from goqueue.broker.storage.bundle import Bundle
 from goqueue.broker.transactions.coordinator import Transactions
@@ -57,6 +59,7 @@ class CoordinatingBroker(Protocol):
     group_configs: GroupConfigs
     queues: Queues
     delays: Delays
+    schedules: Schedules
     schemas: Schemas
     transactions: Transactions
 
@@ -84,7 +87,7 @@ class Coordinators:
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}  # by topic and shard
         # Of the machines that other nodes may run at times: they outlive their hosts.
         self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
-        self._registry_upkeep = HostUpkeep(clock)
+        self._registry_upkeep, self._schedule_upkeep = HostUpkeep(clock), HostUpkeep(clock)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -102,6 +105,8 @@ class Coordinators:
             broker.transactions.attach(await self._open_transactions(shard), shard)
         if self._topics.only_here(SCHEMAS_TOPIC):
             await self.run_registry()
+        if self._topics.only_here(SCHEDULES_TOPIC):
+            await self.run_schedules()
 
     async def _take_over(self, registry: QueueRegistry) -> None:
         """What former releases kept in other logs."""
@@ -145,6 +150,7 @@ class Coordinators:
         yield self._group_upkeep.run()
         yield self._transaction_upkeep.run()
         yield self._registry_upkeep.run()
+        yield self._schedule_upkeep.run()
         cluster, controller = self._broker.cluster, self._broker.controller
         if self._broker.config.cluster.listen and (cluster.elects or cluster.elsewhere is None):
             yield self._topics.run(lambda: controller.host, lambda: controller.is_leading)
@@ -161,6 +167,7 @@ class Coordinators:
         self._broker.groups.resign_all()
         self._broker.transactions.resign_all()
         self._broker.schemas.resign()
+        self._broker.schedules.resign()
 
     # --- what this node leads ---------------------------------------------------------------------
 
@@ -187,6 +194,8 @@ class Coordinators:
             self._broker.transactions.resign(bundle.index)
         elif bundle.topic == SCHEMAS_TOPIC:
             self._broker.schemas.resign()
+        elif bundle.topic == SCHEDULES_TOPIC:
+            self._broker.schedules.resign()
         else:
             self._broker.queues.partition_resigned(bundle)
             self._broker.delays.partition_resigned(bundle)
@@ -195,6 +204,8 @@ class Coordinators:
         """Whether the machine of the shard is open here."""
         if name == SCHEMAS_TOPIC:
             return self._broker.schemas.is_coordinating
+        if name == SCHEDULES_TOPIC:
+            return self._broker.schedules.is_coordinating
         seat = self._broker.groups if name == GROUPS_TOPIC else self._broker.transactions
         return shard in seat.shards
 
@@ -208,8 +219,10 @@ class Coordinators:
             await self.coordinate_groups(shard)
         elif name == TRANSACTIONS_TOPIC:
             await self.coordinate_transactions(shard)
-        else:
+        elif name == SCHEMAS_TOPIC:
             await self.run_registry()
+        else:
+            await self.run_schedules()
 
     async def coordinate_transactions(self, shard: int = 0) -> None:
         """This node leads the shard of `__transactions`."""
@@ -249,6 +262,12 @@ class Coordinators:
         host = await self._internal.open_host(SCHEMAS_TOPIC, machine, upkeep=upkeep)
         self._broker.schemas.attach(host)
 
+    async def run_schedules(self) -> None:
+        """This node leads `__schedules`."""
+        machine, upkeep = self._broker.schedules.new_machine(), self._schedule_upkeep
+        host = await self._internal.open_host(SCHEDULES_TOPIC, machine, upkeep=upkeep)
+        self._broker.schedules.attach(host)
+
     # --- who coordinates --------------------------------------------------------------------------
 
     def group_coordinator(self, group_id: str) -> NodeId:
@@ -263,6 +282,10 @@ class Coordinators:
     def registry_node(self) -> NodeId:
         """As `group_coordinator`, of the schema registry."""
         return self._topics.leader(SCHEMAS_TOPIC, 0)
+
+    def schedules_node(self) -> NodeId:
+        """As `group_coordinator`, of the recurring schedules."""
+        return self._topics.leader(SCHEDULES_TOPIC, 0)
 
     def states(self, name: str) -> list[PartitionState] | None:
         """Of the shards of `__groups` or `__transactions`; None for a broker that is alone."""

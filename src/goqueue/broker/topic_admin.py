@@ -13,6 +13,7 @@ import structlog
 from goqueue.broker.cluster.cluster_node import ClusterNode
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.schedules.service import Schedules
 from goqueue.broker.topic_changes import TopicChanges
 from goqueue.cluster import Metadata, MetadataRecord, Topic, controller
 from goqueue.model.config import Config
@@ -34,6 +35,7 @@ class TopicBroker(Protocol):
     environment: Environment
     cluster: ClusterNode
     queues: Queues
+    schedules: Schedules
 
     @property
     def controller(self) -> Controller: ...
@@ -161,6 +163,7 @@ class TopicAdmin:
             return await elsewhere.change_settings(name, changes, replace=replace)
         topic = await self._broker.controller.change(decide)
         self._broker.queues.retry_dead_letters()
+        self._broker.schedules.publisher.retry()
         _log.info("settings changed", topic=name, settings=topic.overrides)
         return topic
 

@@ -17,6 +17,7 @@ from goqueue.broker.delays.service import Delays
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.schedules.service import Schedules
 from goqueue.broker.storage.backups import Backups
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import (
@@ -51,6 +52,7 @@ class ChangingBroker(Protocol):
     partitions: Partitions
     queues: Queues
     delays: Delays
+    schedules: Schedules
     backups: Backups
 
     @property
@@ -110,6 +112,7 @@ class TopicChanges:
             with _another_tells():
                 await broker.groups.topics_changed(broker.controller.metadata.topics.values())
         broker.queues.retry_dead_letters()
+        broker.schedules.publisher.retry()
 
     async def tell_deleted(self, topic: Topic) -> None:
         if self._broker.groups.is_coordinating:

@@ -14,16 +14,19 @@ from typing import Final
 import msgspec
 
 from goqueue.client.http.messages import milliseconds
+from goqueue.model.durations import duration_text
 from goqueue.model.times import TimeText
 
 FOREVER_MS: Final = 2**63 - 1
 SIZES: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-SPANS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 AGES_S: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 STYLES: Final = {
-    "green": ("stable", "running", "done", "complete_commit", "acked", "online"),
-    "yellow": ("empty", "starting", "waiting", "ongoing", "preparing", "reconciling", "joining"),
-    "red": ("dead", "failed", "cancelled", "leaving", "offline"),
+    "green": ("stable", "running", "done", "complete_commit", "acked", "online", "active"),
+    "yellow": (
+        *("empty", "starting", "waiting", "ongoing", "preparing", "reconciling", "joining"),
+        "paused",
+    ),
+    "red": ("dead", "failed", "failing", "cancelled", "leaving", "offline"),
 }
 
 
@@ -121,12 +124,7 @@ def span(ms: int) -> str:
     """`7d`, `1h30m`, `0ms`"""
     if ms >= FOREVER_MS:
         return "unlimited"
-    parts = []
-    for unit, length in SPANS_MS:
-        count, ms = divmod(ms, length)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0ms"
+    return duration_text(ms)
 
 
 def _relative(at_ms: int) -> str:

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "produce": "Topics and messages",
     "consume": "Topics and messages",
     "group": "Topics and messages",
+    "schedule": "Topics and messages",
     "schema": "Topics and messages",
     "queue": "Queues",
     "dlq": "Queues",

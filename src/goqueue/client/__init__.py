@@ -10,6 +10,7 @@ The classes come with the HTTP library when they are first named; errors and res
 
 from typing import TYPE_CHECKING, Any
 
+from goqueue.api.schedules import PreviewInput, ScheduledMessage, ScheduleInput
 from goqueue.client.errors import (
     BadAnswer,
     BadLogin,
@@ -64,6 +65,7 @@ __all__ = [
     "OffsetOutOfRange",
     "Overloaded",
     "PartitionNotFound",
+    "PreviewInput",
     "PublishIncomplete",
     "QueueReading",
     "ReceiptExpired",
@@ -72,6 +74,8 @@ __all__ = [
     "ReceiptUnknown",
     "Received",
     "Refused",
+    "ScheduleInput",
+    "ScheduledMessage",
     "ServerFailed",
     "ServerUnreachable",
     "Settled",

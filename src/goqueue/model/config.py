@@ -172,6 +172,15 @@ class GroupsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The longest text a client may attach to a committed offset."""
 
 
+class SchedulesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    count_max: int = 100_000
+    """Most recurring schedules; further ones are refused. Each takes some 2 kB of memory on the
+    node that runs them, and its message."""
+    runs_kept: int = 20
+    """Runs of each schedule that its history shows, the newest ones; each takes some 150 bytes of
+    memory. 0 keeps none."""
+
+
 class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quorum: str = "local"
     """Where the metadata is kept: topics, their settings, producer ids. `local`: in the data
@@ -294,6 +303,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topics: TopicsConfig = TopicsConfig()
     storage: StorageConfig = StorageConfig()
     groups: GroupsConfig = GroupsConfig()
+    schedules: SchedulesConfig = SchedulesConfig()
     cluster: ClusterConfig = ClusterConfig()
     tls: TlsConfig = TlsConfig()
     auth: AuthConfig = AuthConfig()

@@ -52,6 +52,16 @@ def parse_duration_ms(text: str, *, plain: Literal["ms", "s"] | None = "ms") -> 
     return total
 
 
+def duration_text(milliseconds: int) -> str:
+    """`7d`, `1h30m`, `0ms`"""
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, milliseconds = divmod(milliseconds, UNIT_MS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0ms"
+
+
 def _part_ms(number: str, unit: str) -> int:
     unit_ms = UNIT_MS.get(unit) or UNIT_MS[unit.removesuffix("s")]
     return round(float(number) * unit_ms) if "." in number else int(number) * unit_ms

@@ -33,6 +33,7 @@ from goqueue.model.errors import GoQueueError
 from goqueue.server.cluster_metrics import ClusterCollector
 from goqueue.server.group_metrics import GroupCollector
 from goqueue.server.queue_metrics import QueueMetrics
+from goqueue.server.schedule_metrics import ScheduleMetrics
 from goqueue.server.schema_metrics import SchemaCollector
 
 BUCKETS: Final = (
@@ -91,6 +92,7 @@ class Metrics:
         self.registry.register(GroupCollector(broker))
         self.registry.register(ClusterCollector(broker))
         self.registry.register(SchemaCollector(broker))
+        ScheduleMetrics(broker, self.registry)
         self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

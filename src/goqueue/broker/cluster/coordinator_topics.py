@@ -1,9 +1,10 @@
-"""Where groups and transactions are coordinated, and where the schema registry runs: by who leads
-the partition of their topic.
+"""Where groups and transactions are coordinated, and where schemas and schedules are run: by who
+leads the partition of their topic.
 
     __groups          topics of a cluster's metadata.  Each partition is a shard: it has replicas, a
     __transactions    leader that coordinates, an epoch and an ISR of its own
     __schemas         the same, always with one partition
+    __schedules       the same
 
 A group or a transactional id belongs to the shard `murmur2(id) mod partitions`, as a key does to a
 partition; the attempts of an application to the application's (`transaction_key`).
@@ -40,8 +41,10 @@ from goqueue.runtime import Clock
 
 GROUPS_TOPIC: Final = "__groups"
 TRANSACTIONS_TOPIC: Final = "__transactions"
-SCHEMAS_TOPIC: Final = "__schemas"  # always one partition
-COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC, SCHEMAS_TOPIC)
+SCHEMAS_TOPIC: Final = "__schemas"
+SCHEDULES_TOPIC: Final = "__schedules"
+SINGLE: Final = (SCHEMAS_TOPIC, SCHEDULES_TOPIC)  # always one partition
+COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC, *SINGLE)
 LOOK_SECONDS: Final = 1.0
 CREATE_SECONDS: Final = 0.1  # after which it is looked again whether they are there
 
@@ -156,12 +159,12 @@ class CoordinatorTopics:
                 _log.info("coordinators", topic=name, shards=shards)
 
     async def _choose_count(self, name: str) -> int:
-        """One of schemas, and where there may be a log that has all groups, or all transactions.
+        """One of schemas and schedules; also where a log may have all groups, or transactions.
 
         This node sees only its own disk.  Another one that formed the cluster had one before it had
         any topic.
         """
-        if name == SCHEMAS_TOPIC:
+        if name in SINGLE:
             return 1
         if self._home() == self._node_id:
             return 1 if await self._has_log(name) else self._shards

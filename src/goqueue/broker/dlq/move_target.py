@@ -35,12 +35,12 @@ class MoveTarget(Protocol):
         """Before any batch that is not committed yet: a new leader may lack those."""
         ...
 
-    async def holds(self, move: Move) -> bool:
-        """Whether the move's batch was written before, durably."""
+    async def find(self, move: Move) -> Offset | None:
+        """Where the move's batch is, durably; None: it was not written."""
         ...
 
-    async def append(self, data: bytearray) -> Committed:
-        """When the batch is durable; None: it is.
+    async def append(self, data: bytearray) -> tuple[Offset, Committed]:
+        """The first offset of the batch, and when it is durable (None: it is).
 
         Raises `Uncertain` when it may have been written; after other refusals it was not.
         """
@@ -58,30 +58,29 @@ class MoveHere:
     async def find_end(self) -> Offset:
         return self._partition.log.high_watermark
 
-    async def holds(self, move: Move) -> bool:
+    async def find(self, move: Move) -> Offset | None:
         partition = self._partition
         partition.check_leader()
         await partition.wait_committed(Offset(partition.log.end_offset - 1))
-        return await holds(partition, move)
+        return await find_move(partition, move)
 
-    async def append(self, data: bytearray) -> Committed:
+    async def append(self, data: bytearray) -> tuple[Offset, Committed]:
         await self._services.check_schemas(self._partition, data, refuses=True)
-        last = self._services.append(self._partition, data, is_checked=True).last_offset
-        return self._partition.wait_committed(last)
+        appended = self._services.append(self._partition, data, is_checked=True)
+        return appended.first_offset, self._partition.wait_committed(appended.last_offset)
 
 
-async def holds(target: Partition, move: Move) -> bool:
-    """Whether the move's batch is in what is committed."""
+async def find_move(target: Partition, move: Move) -> Offset | None:
+    """Where the move's batch is in what is committed."""
     log, mark = target.log, (move.producer_id, move.producer_epoch)
     offset = Offset(max(move.behind, log.start_offset))
     while offset < log.high_watermark:
         chunk = await target.read(offset, SCAN_BYTES, log.high_watermark)
-        if any(
-            (each.producer_id, each.producer_epoch) == mark for each in batches.headers(chunk.data)
-        ):
-            return True
+        for each in batches.headers(chunk.data):
+            if (each.producer_id, each.producer_epoch) == mark:
+                return each.base_offset
         offset = chunk.next_offset
-    return False
+    return None
 
 
 # --- other nodes ----------------------------------------------------------------------------------
@@ -96,16 +95,16 @@ class FindEnd(Verb[Offset], frozen=True):
     partition: int
 
 
-class FindMove(Verb[bool], frozen=True):
+class FindMove(Verb[Offset | None], frozen=True):
     name = "find_move"
-    reply_type = bool
+    reply_type = Offset | None
 
     move: Move
 
 
-class AppendMove(Verb[bool], frozen=True):
+class AppendMove(Verb[Offset], frozen=True):
     name = "append_move"
-    reply_type = bool
+    reply_type = Offset
 
     topic: str
     topic_id: TopicId
@@ -124,13 +123,12 @@ class MoveElsewhere:
         verb = FindEnd(self.topic, self.topic_id, self.index)
         return await self._others.ask(self._leader, verb)
 
-    async def holds(self, move: Move) -> bool:
+    async def find(self, move: Move) -> Offset | None:
         return await self._others.ask(self._leader, FindMove(move), FIND_SECONDS)
 
-    async def append(self, data: bytearray) -> Committed:
+    async def append(self, data: bytearray) -> tuple[Offset, Committed]:
         verb = AppendMove(self.topic, self.topic_id, self.index, bytes(data))
-        await self._others.ask(self._leader, verb)
-        return None
+        return await self._others.ask(self._leader, verb), None
 
 
 class MovesHere:
@@ -148,19 +146,19 @@ class MovesHere:
         target = await self._target(verb.topic, verb.topic_id, verb.partition)
         return await target.find_end()
 
-    async def find(self, _: NodeId, verb: FindMove) -> bool:
+    async def find(self, _: NodeId, verb: FindMove) -> Offset | None:
         target = await self._target(verb.move.topic, verb.move.topic_id, verb.move.partition)
-        return await target.holds(verb.move)
+        return await target.find(verb.move)
 
-    async def append(self, _: NodeId, verb: AppendMove) -> bool:
+    async def append(self, _: NodeId, verb: AppendMove) -> Offset:
         target = await self._target(verb.topic, verb.topic_id, verb.partition)
-        committed = await target.append(bytearray(verb.data))
+        offset, committed = await target.append(bytearray(verb.data))
         if committed is not None:
             try:
                 await committed
             except GoQueueError as error:
                 raise Uncertain(f"written, and not known to be committed: {error}") from error
-        return True
+        return offset
 
     async def _target(self, topic: str, topic_id: TopicId, index: int) -> MoveHere:
         partition = await self._services.partition(topic, index)

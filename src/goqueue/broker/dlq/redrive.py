@@ -241,16 +241,17 @@ class Redriver:
         target = await move_target(self._services, move.topic, move.partition)
         if target.topic_id != move.topic_id:
             raise TopicNotFound(f"topic {move.topic!r} was deleted meanwhile")
-        if move in job.uncertain and await target.holds(move):
+        if move in job.uncertain and await target.find(move) is not None:
             return None
         records = await self._records(job, move)
         if not records:
             return None  # retention was faster
         producer = (move.producer_id, move.producer_epoch, 0)
         try:
-            return await target.append(encode_batch(records, self._clock.now(), producer))
+            data = encode_batch(records, self._clock.now(), producer)
+            return (await target.append(data))[1]
         except InvalidProducerEpoch:  # a later move is there: this one came before it, or never
-            if await target.holds(move):
+            if await target.find(move) is not None:
                 return None
             raise
 

@@ -21,6 +21,7 @@ import msgspec
 
 from goqueue.broker.cluster.coordinator_topics import (
     GROUPS_TOPIC,
+    SCHEDULES_TOPIC,
     SCHEMAS_TOPIC,
     TRANSACTIONS_TOPIC,
 )
@@ -45,6 +46,7 @@ from goqueue.model.ids import NO_TIMESTAMP, Offset, Timestamp, TopicName
 from goqueue.model.machine import Machine
 from goqueue.queue import GroupTable, QueueMachine, QueueRegistry
 from goqueue.runtime import Disk
+from goqueue.schedules import ScheduleMachine
 from goqueue.schemas import RegistryMachine
 from goqueue.txn import TransactionMachine
 
@@ -59,6 +61,7 @@ MEANING: Final = {
     GROUPS_TOPIC: "offsets committed then: those groups read again from what they had committed",
     TRANSACTIONS_TOPIC: "transactions that began or ended then may be aborted by their time-out",
     SCHEMAS_TOPIC: "schemas that were registered, and levels that were set then",
+    SCHEDULES_TOPIC: "schedules that were created or changed then; runs may be published again",
     LEDGERS_TOPIC: "queue groups that began or were deleted then",
 }
 LEDGER_MEANING: Final = "acks and retries of queues then: those messages are delivered again"
@@ -164,6 +167,7 @@ def replay_all(disk: Disk, config: Config) -> dict[str, Replayed]:
         GROUPS_TOPIC: lambda: GroupMachine(config.groups, view_of(metadata.topics.values())),
         TRANSACTIONS_TOPIC: TransactionMachine,
         SCHEMAS_TOPIC: RegistryMachine,
+        SCHEDULES_TOPIC: ScheduleMachine,
         LEDGERS_TOPIC: lambda: QueueRegistry(GroupTable()),
     }
     for topic, make in makers.items():

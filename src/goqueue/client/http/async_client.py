@@ -16,6 +16,7 @@ from goqueue.api.topics import TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.addresses import Addresses
+from goqueue.client.http.async_schedules import AsyncScheduleVerbs
 from goqueue.client.http.async_transactions import AsyncTransactionalProducer
 from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import groups as group_calls
@@ -45,7 +46,7 @@ from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(AsyncScheduleVerbs):
     """A server's verbs.  Close it at the end: `async with AsyncClient(url) as client: …`"""
 
     def __init__(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
 
+import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
@@ -28,6 +29,7 @@ from goqueue.delay import errors as delay_errors
 from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.queue import errors as queue_errors
+from goqueue.schedules import errors as schedule_errors
 from goqueue.schemas import errors as schema_errors
 from goqueue.server.http.body_errors import (
     BODY,
@@ -169,6 +171,12 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     schema_errors.InvalidSubject: 422,
     schema_errors.RegistryChanged: 503,
     schema_errors.SchemaViolation: 400,
+    schedule_errors.InvalidSchedule: 400,
+    schedule_errors.ScheduleNotFound: 404,
+    schedule_errors.ScheduleExists: 409,
+    schedule_errors.ScheduleChanged: 409,
+    schedule_errors.ScheduleFinished: 409,
+    schedule_errors.TooManySchedules: 429,
     IdempotencyKeyReused: 422,
     NotAssigned: 403,
     PollSuperseded: 409,
@@ -215,6 +223,8 @@ def problem_of(error: errors.GoQueueError) -> Problem:
         ]
     if isinstance(error, schema_errors.SchemaViolation):
         details["path"] = error.path
+    if isinstance(error, schedule_errors.InvalidSchedule):
+        details["mistakes"] = msgspec.to_builtins(error.mistakes)
     if error.retriable:
         details["retriable"] = True
     return Problem(error.code, str(error), details)

@@ -218,6 +218,7 @@ def test_messages_go_on_while_the_quorum_is_away_and_changes_say_why_they_wait()
         world = nodes.world
         world.run(nodes.up["a"].create_topic("orders", partitions=1))
         run_until(nodes, lambda: nodes.leader_of("orders") is not None)
+        run_until(nodes, lambda: all(each.has_topic("orders") for each in nodes.up.values()))
         for host in "abc":
             nodes.quorum.cut(host)
         world.run_for(15.0)

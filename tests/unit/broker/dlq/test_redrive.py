@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from goqueue.broker.dlq.browse import DeadLetterFilter
-from goqueue.broker.dlq.move_target import holds
+from goqueue.broker.dlq.move_target import find_move
 from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.model.errors import BatchTooLarge
 from goqueue.model.ids import Offset, TopicName
@@ -135,9 +135,9 @@ def test_a_batch_is_found_again_by_its_producer_alone():
             producer.epoch,
             Offset(0),
         )
-        assert await holds(partition, move)
-        assert not await holds(partition, replace(move, producer_epoch=producer.epoch + 1))
-        assert not await holds(partition, replace(move, behind=Offset(2)))
+        assert await find_move(partition, move) is not None
+        assert await find_move(partition, replace(move, producer_epoch=producer.epoch + 1)) is None
+        assert await find_move(partition, replace(move, behind=Offset(2))) is None
 
     play(scenario)
 

@@ -9,6 +9,7 @@ TRANSACTION    the coordinator of the transactional id, or application, that the
                the body names
 NODE           the node that the path names
 REGISTRY       the node that runs the schema registry
+SCHEDULES      the node that runs the schedules
 """
 
 import enum
@@ -29,6 +30,7 @@ class Place(enum.Enum):
     TRANSACTION = "transaction"
     NODE = "node"
     REGISTRY = "registry"
+    SCHEDULES = "schedules"
 
 
 # By the first words of the paths; a longer path that is listed itself has its own.
@@ -44,6 +46,7 @@ FAMILIES: Final = {
     "/rebalance": Place.HERE,
     "/registry": Place.REGISTRY,
     "/reliability": Place.HERE,
+    "/schedules": Place.SCHEDULES,
     "/schemas": Place.REGISTRY,
     "/topics": Place.HERE,
     "/transactions": Place.TRANSACTION,
@@ -56,6 +59,7 @@ PATHS: Final = {
     "/groups/{group}/in-flight/release": Place.HERE,
     "/groups/{group}/queue": Place.HERE,  # settings are metadata
     "/topics/{topic}/delayed/{partition}/{offset}": Place.PARTITION,
+    "/schedules/preview": Place.HERE,
     "/topics/{topic}/dlq/{partition}/{offset}": Place.DEAD_LETTER,
     "/topics/{topic}/partitions/{partition}/compaction": Place.PARTITION,
     "/topics/{topic}/partitions/{partition}/compaction/seal": Place.PARTITION,
@@ -99,6 +103,8 @@ def node_of(broker: Broker, path_template: str, parameters: Mapping[str, Any]) -
             return node_id if node_id in broker.metadata.nodes else None
         case Place.REGISTRY:
             return broker.registry_node()
+        case Place.SCHEDULES:
+            return broker.schedules_node()
 
 
 def _leader(broker: Broker, name: str, partition: int) -> NodeId | None:

@@ -178,6 +178,28 @@ DEMANDS: Final[Mapping[str, list[Demand]]] = {
     "GET /priority/stats": _cluster(DESCRIBE),
     "GET /reliability/stats": _cluster(DESCRIBE),
     "GET /delay/stats": _cluster(DESCRIBE),
+    # --- schedules: they are the cluster's, and write to any topic for as long as they are there
+    "POST /schedules": [_WRITE_TOPIC_IN_BODY, *_cluster(ALTER)],
+    "PUT /schedules/{name}": [_WRITE_TOPIC_IN_BODY, *_cluster(ALTER)],
+    "POST /schedules/preview": NOTHING,
+    **dict.fromkeys(
+        (
+            "DELETE /schedules/{name}",
+            "POST /schedules/{name}/pause",
+            "POST /schedules/{name}/resume",
+            "POST /schedules/{name}/run",
+        ),
+        _cluster(ALTER),
+    ),
+    **dict.fromkeys(
+        (
+            "GET /schedules",
+            "GET /schedules/{name}",
+            "GET /schedules/{name}/preview",
+            "GET /schedules/{name}/runs",
+        ),
+        _cluster(DESCRIBE),
+    ),
     # --- groups
     "GET /groups": NOTHING,
     "GET /groups/{group}": _group(DESCRIBE),

@@ -1,0 +1,1 @@
+"""Recurring schedules: the verbs, and the task that publishes their runs."""
