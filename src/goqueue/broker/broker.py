@@ -215,7 +215,7 @@ class Broker:
         self.schedules = Schedules(self)
         self.schemas = Schemas(environment.disk)
         self.schema_directory = SchemaDirectory(self)
-        self.schema_checks = SchemaChecks(clock, self.schema_directory)
+        self.schema_checks = SchemaChecks(clock, environment.disk, self.schema_directory)
         self.schema_dead_letters = SchemaDeadLetters(self)
         self.transaction_peers = TransactionPeers(self)
         self.cluster.handlers |= self.transaction_peers.handlers

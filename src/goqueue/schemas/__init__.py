@@ -11,6 +11,7 @@ from goqueue.schemas.registry import (
     StoredSchema,
     SubjectVersion,
     context_of,
+    context_prefix,
     read_mode,
     subject_name,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "SubjectVersion",
     "Validator",
     "context_of",
+    "context_prefix",
     "find_incompatibilities",
     "identity_of",
     "parse_schema",

@@ -28,6 +28,7 @@ class SchemaText(msgspec.Struct, frozen=True):
     text: str
     schema_type: SchemaType = SchemaType.AVRO
     references: tuple[Reference, ...] = ()
+    extras: str = ""  # JSON: metadata and rules that clients keep with it; empty: none
 
 
 # The referenced schemas by reference name, those that they refer to before them.
@@ -56,6 +57,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Validator(Protocol):
+    weight: int  # how much longer than a JSON validator it takes for a byte, or 1
+
     def check(self, payload: memoryview) -> Problem | None:
         """None for a payload that the schema describes."""
 
@@ -86,5 +89,8 @@ class Schema(Protocol):
 def identity_of(schema: SchemaText) -> str:
     """SHA-256 of all that makes a schema another one."""
     references = [(each.name, each.subject, each.version) for each in schema.references]
-    data = msgspec.json.encode((schema.schema_type, schema.text, references))
+    parts: list[object] = [schema.schema_type, schema.text, references]
+    if schema.extras:
+        parts.append(schema.extras)
+    data = msgspec.json.encode(parts)
     return hashlib.sha256(data).hexdigest()

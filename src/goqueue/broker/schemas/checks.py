@@ -33,11 +33,12 @@ from goqueue.model.batch import BatchHeader, Buffer, RecordReader
 from goqueue.model.partial_batch import LeftOut
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
-from goqueue.runtime import Clock
-from goqueue.schemas import SchemaType, Validator
+from goqueue.runtime import Clock, Disk
+from goqueue.schemas import Problem, SchemaType, Validator
 from goqueue.schemas.errors import SchemaViolation
+from goqueue.schemas.limits import PAYLOAD_BYTES_MAX
 
-SLICE_BYTES: Final = 64 * 1024  # that are validated without a pause
+SLICE_BYTES: Final = 64 * 1024  # of JSON, that are validated without a pause
 RUNS_AT_ONCE: Final = 1_000
 BAD_RECORDS_MAX: Final = 100  # of a batch that is refused, that are named
 TOPICS_COUNTED_MAX: Final = 500
@@ -63,8 +64,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class SchemaChecks:
-    def __init__(self, clock: Clock, directory: SchemaDirectory) -> None:
+    def __init__(self, clock: Clock, disk: Disk, directory: SchemaDirectory) -> None:
         self._clock = clock
+        self._in_background = disk.in_background
         self._directory = directory
         self.valid: Counter[str] = Counter()  # records by topic
         self.invalid: Counter[str] = Counter()
@@ -147,6 +149,15 @@ class SchemaChecks:
         known = await self._directory.find_latest(subject)
         return known or f"the {rule.part} names no schema, and subject {subject!r} has none"
 
+    async def validate(self, validator: Validator, payload: memoryview) -> Problem | None:
+        """A large payload beside the event loop."""
+        size = len(payload)
+        if size > PAYLOAD_BYTES_MAX:
+            return Problem("", f"{size} bytes, {PAYLOAD_BYTES_MAX} allowed where all is checked")
+        if size * validator.weight <= SLICE_BYTES:
+            return validator.check(payload)
+        return await self._in_background(lambda: validator.check(payload))
+
     def instant(self) -> int:
         return self._clock.instant()
 
@@ -204,14 +215,14 @@ class _Run:
                 data = rule.data_of(record)
                 if data is None:
                     continue
-                size += len(data) if rule.is_full else ID_BYTES
                 same = self._same.get(rule.part)
-                if (
-                    same is not None
-                    and data.startswith(same[0])
-                    and same[1].check(memoryview(data)[ID_BYTES:]) is None
-                ):
-                    continue
+                if same is not None and data.startswith(same[0]):
+                    weight = len(data) * same[1].weight
+                    size += weight
+                    if weight <= SLICE_BYTES and same[1].check(memoryview(data)[ID_BYTES:]) is None:
+                        continue
+                else:
+                    size += len(data) if rule.is_full else ID_BYTES
                 problem = await self._check_one(rule, record)
                 if problem is not None:
                     self.problems[place] = problem
@@ -237,7 +248,7 @@ class _Run:
         prefix = (rule.data_of(record) or b"")[:ID_BYTES]
         if rule.strategy == "topic" and read_prefix(prefix) == found.schema_id:
             self._same[rule.part] = prefix, validator
-        problem = validator.check(named.payload)
+        problem = await self._checks.validate(validator, named.payload)
         if problem is None:
             return None
         text = f"the {rule.part} is not what schema {found.schema_id} describes, at {problem}"

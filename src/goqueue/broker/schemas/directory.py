@@ -125,10 +125,12 @@ class SchemaDirectory:
             before.subjects = frozenset(found.subjects)
             before.until = self._later(KNOWN_SECONDS)
             return before
-        parsed = await self._disk.in_background(
-            lambda: parse_schema(found.schema, found.references)
-        )
-        known = KnownSchema(found, parsed, self._later(KNOWN_SECONDS))
+        until = self._later(KNOWN_SECONDS)
+
+        def compile_schema() -> KnownSchema:
+            return KnownSchema(found, parse_schema(found.schema, found.references), until)
+
+        known = await self._disk.in_background(compile_schema)
         _keep(self._known, found.schema_id, known)
         return known
 

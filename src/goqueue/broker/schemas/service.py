@@ -128,7 +128,13 @@ class Schemas:
         schema_id: int | None = None,
         version: int | None = None,
     ) -> SubjectVersion:
-        """The version that there is, or a new one; raises `IncompatibleSchema`."""
+        """The version that there is, or a new one; raises `IncompatibleSchema`.
+
+        A schema without metadata and rules takes over those of the latest version.
+        """
+        if not schema.extras:
+            extras = await self.look(lambda machine: machine.latest_extras(subject))
+            schema = msgspec.structs.replace(schema, extras=extras)
         wanted = await self.prepare(schema, normalize=normalize)
         for _ in range(ATTEMPTS_MAX):
             known = await self.look(
@@ -138,7 +144,7 @@ class Schemas:
             )
             if known is not None and schema_id in (None, known.stored.schema_id):
                 return known
-            latest = await self.look(lambda machine: machine.latest_version(subject))
+            latest = await self.look(lambda machine: _check_mode(machine, subject, schema_id))
             if schema_id is None:
                 await self._check(subject, wanted.parsed)
             try:
@@ -215,6 +221,12 @@ def _prepare(schema: SchemaText, resolved: Resolved, normalize: bool) -> Prepare
     kept = msgspec.structs.replace(schema, text=text)
     shape = identity_of(msgspec.structs.replace(schema, text=parsed.normalized))
     return Prepared(parsed, kept, identity_of(kept), shape)
+
+
+def _check_mode(machine: RegistryMachine, subject: str, schema_id: int | None) -> int:
+    """The latest version, if the subject may have another one; the mode comes before the level."""
+    machine.check_writable(subject, imports=schema_id is not None)
+    return machine.latest_version(subject)
 
 
 def _compare(

@@ -6,11 +6,18 @@ bound for both.
 """
 
 from goqueue.schemas.avro.model import Array, AvroType, Enum, Fixed, Map, Record, Union
-from goqueue.schemas.limits import PAYLOAD_DEPTH_MAX, PAYLOAD_STEPS_MAX
+from goqueue.schemas.limits import (
+    PAYLOAD_DEPTH_MAX,
+    PAYLOAD_STEPS_MAX,
+    STEPS_A_BYTE,
+    STEPS_FREE,
+)
 from goqueue.schemas.schema import Problem
 
 
 class AvroValidator:
+    weight = 8  # in Python, value by value
+
     def __init__(self, type_: AvroType) -> None:
         self._type = type_
 
@@ -40,12 +47,14 @@ class _Walk:
     def __init__(self, data: memoryview) -> None:
         self._data = data
         self._steps = 0
+        # Values without any bytes (nulls, empty records) must not be many more than the bytes.
+        self._steps_max = min(PAYLOAD_STEPS_MAX, STEPS_FREE + STEPS_A_BYTE * len(data))
         self.position = 0
 
     def skip(self, type_: AvroType, depth: int) -> None:
         self._steps += 1
-        if self._steps > PAYLOAD_STEPS_MAX:
-            raise _Invalid(f"more than {PAYLOAD_STEPS_MAX} values")
+        if self._steps > self._steps_max:
+            raise _Invalid(f"more than {self._steps_max} values in {len(self._data)} bytes")
         if depth > PAYLOAD_DEPTH_MAX:
             raise _Invalid(f"nested deeper than {PAYLOAD_DEPTH_MAX} levels")
         match type_.kind:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from goqueue.schemas.documents import canonical, compact, read_document
 from goqueue.schemas.errors import InvalidSchema
 from goqueue.schemas.json import compatibility
+from goqueue.schemas.json.content_model import Side
 from goqueue.schemas.json.references import Node, References
 from goqueue.schemas.json.typed import typed_decoder
 from goqueue.schemas.json.validation import JsonValidator, compile_schema, draft_of
@@ -41,8 +42,8 @@ class JsonSchema:
 
     def unreadable(self, written: Schema) -> list[Incompatibility]:
         assert isinstance(written, JsonSchema)
-        old = compatibility.Side(written.document, written.references)
-        return compatibility.unreadable(old, compatibility.Side(self.document, self.references))
+        old = Side(written.document, written.references)
+        return compatibility.unreadable(old, Side(self.document, self.references))
 
     def compile(self, *, is_framed: bool = True) -> Validator:
         return JsonValidator(self._compiled, self._looks, self._find_decoder())

@@ -11,11 +11,18 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-import re2
-
 from goqueue.schemas.errors import InvalidSchema
-from goqueue.schemas.json.references import Node, References
+from goqueue.schemas.json.content_model import (
+    Object,
+    Side,
+    additional_of,
+    find_cover,
+    is_open,
+    items_of,
+    list_of,
+    properties_of,
+)
+from goqueue.schemas.json.references import Node
 from goqueue.schemas.limits import COMPARISONS_MAX
 from goqueue.schemas.schema import Incompatibility
 
@@ -34,21 +41,10 @@ _BOUNDS: Final = (
     ("minProperties", "MIN_PROPERTIES", -1),
 )
 # Keywords that must not come or change, for nothing is known of what they allow.
-_OPAQUE: Final = ("if", "then", "else", "contains", "minContains", "maxContains", "propertyNames")
+_OPAQUE: Final = ("if", "then", "else", "contains", "propertyNames")
 _CHANGED: Final = "_CHANGED"
 
 Found = list[Incompatibility]
-Object = dict[str, Any]
-
-
-class Side(msgspec.Struct, frozen=True):
-    """A schema, with what its references mean."""
-
-    node: Node
-    references: References
-
-    def within(self, node: Any) -> "Side":
-        return Side(node if isinstance(node, dict | bool) else True, self.references)
 
 
 def unreadable(old: Side, new: Side) -> Found:
@@ -113,11 +109,14 @@ class _Comparison:
         assert isinstance(old.node, dict)
         found: Found = []
         others = _alternatives(new)
-        if others is not None and not any(not self.compare(old, each, path) for each in others):
+        # Old data is all that each of them says: one that is allowed now is enough.
+        parts = [old, *(old.within(part) for part in list_of(old.node, "allOf"))]
+        if others is not None and not any(
+            not self.compare(part, each, path) for part in parts for each in others
+        ):
             text = "none of the new alternatives allows what the old schema did"
             found.append(Incompatibility("COMBINED_TYPE_CHANGED", path, text))
-        for index, each in enumerate(_list(new.node, "allOf")):
-            parts = [old, *(old.within(part) for part in _list(old.node, "allOf"))]
+        for index, each in enumerate(list_of(new.node, "allOf")):
             if not any(not self.compare(part, new.within(each), path) for part in parts):
                 text = "the new schema demands more than the old one"
                 found.append(
@@ -150,7 +149,7 @@ class _Comparison:
         assert isinstance(new.node, dict)
         assert isinstance(old.node, dict)
         found = _compare_required(old.node, new, path)
-        before, after = _properties(old.node), _properties(new.node)
+        before, after = properties_of(old.node), properties_of(new.node)
         for name in {**before, **after}:
             place = f"{path}/properties/{name}"
             if name not in after:
@@ -164,9 +163,9 @@ class _Comparison:
         return found + _compare_dependencies(old, new, path)
 
     def _compare_removed(self, before: Side, new: Side, name: str, place: str) -> Found:
-        if _is_open(new.node):
+        if is_open(new.node, is_new=True):
             return []
-        cover = _covering(new, name)
+        cover = find_cover(new, name, is_new=True)
         if cover is None:
             if before.node is False:
                 return []
@@ -181,21 +180,21 @@ class _Comparison:
 
     def _compare_added(self, old: Side, new: Side, name: str, place: str) -> Found:
         assert isinstance(new.node, dict)
-        after = new.within(_properties(new.node)[name])
-        if _is_open(old.node):
+        after = new.within(properties_of(new.node)[name])
+        if is_open(old.node, is_new=False):
             if after.node is True or after.node == {}:
                 return []
             text = f"old data may have anything as {name!r}, for other properties were allowed"
             return [Incompatibility("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", place, text)]
         found: Found = []
-        cover = _covering(old, name)
+        cover = find_cover(old, name, is_new=False)
         if cover is not None:
             found = self.compare(cover, after, place)
             if found:
                 text = f"property {name!r} is narrower than what was allowed as it"
                 rule = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
                 found = [*found, Incompatibility(rule, place, text)]
-        if name in _list(new.node, "required") and not _has_default(after):
+        if name in list_of(new.node, "required") and not _has_default(after):
             text = f"property {name!r} is required, has no default, and old data has none"
             rule = "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"
             found = [*found, Incompatibility(rule, place, text)]
@@ -210,7 +209,7 @@ class _Comparison:
             place = f"{path}/patternProperties/{pattern}"
             if pattern in before:
                 found += self.compare(old.within(before[pattern]), new.within(schema), place)
-            elif _is_open(old.node) and schema not in (True, {}):
+            elif is_open(old.node, is_new=False) and schema not in (True, {}):
                 text = "old data may have anything under names of the pattern"
                 found.append(Incompatibility("PATTERN_PROPERTY_ADDED", place, text))
         return found
@@ -218,7 +217,7 @@ class _Comparison:
     def _compare_additional(self, old: Side, new: Side, path: str, keyword: str) -> Found:
         assert isinstance(new.node, dict)
         assert isinstance(old.node, dict)
-        before, after = old.node.get(keyword, True), new.node.get(keyword, True)
+        before, after = additional_of(old.node, is_new=False), additional_of(new.node, is_new=True)
         place = f"{path}/{keyword}"
         if after is True or after == {} or before is False:
             return []
@@ -235,8 +234,8 @@ class _Comparison:
     def _compare_arrays(self, old: Side, new: Side, path: str) -> Found:
         assert isinstance(new.node, dict)
         assert isinstance(old.node, dict)
-        first, rest = _items(old)
-        new_first, new_rest = _items(new)
+        first, rest = items_of(old, is_new=False)
+        new_first, new_rest = items_of(new, is_new=True)
         found: Found = []
         for index in range(max(len(first), len(new_first))):
             before = first[index] if index < len(first) else rest
@@ -260,6 +259,7 @@ def _demands(new: Node, path: str) -> Found:
     """Whether it has keywords that narrow what was anything."""
     narrowing = {"required", "properties", "items", "allOf", "anyOf", "oneOf", "not", *_OPAQUE}
     narrowing |= {"additionalProperties", "patternProperties", "dependencies"}
+    narrowing |= {"unevaluatedProperties", "unevaluatedItems", "prefixItems", "dependentSchemas"}
     if isinstance(new, dict) and narrowing & new.keys():
         return [Incompatibility("SCHEMA_ADDED", path, "anything was allowed")]
     return []
@@ -282,6 +282,7 @@ def _compare_values(old: Object, new: Object, path: str) -> Found:
     found = _compare_enums(old, new, path)
     for keyword, rule, sign in _BOUNDS:
         found += _compare_bound(old.get(keyword), new.get(keyword), sign, rule, f"{path}/{keyword}")
+    found += _compare_contained(old, new, path)
     if "pattern" in new and new["pattern"] != old.get("pattern"):
         rule = "PATTERN_CHANGED" if "pattern" in old else "PATTERN_ADDED"
         found.append(Incompatibility(rule, f"{path}/pattern", "strings need not have matched it"))
@@ -289,6 +290,16 @@ def _compare_values(old: Object, new: Object, path: str) -> Found:
         text = "items could be equal"
         found.append(Incompatibility("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", text))
     return found + _compare_multiples(old, new, path)
+
+
+def _compare_contained(old: Object, new: Object, path: str) -> Found:
+    """How many items `contains` must, and may, fit; one at least where nothing is said."""
+    if "contains" not in new:
+        return []
+    least = old.get("minContains", 1), new.get("minContains", 1)
+    most = old.get("maxContains"), new.get("maxContains")
+    found = _compare_bound(least[0], least[1], -1, "MIN_CONTAINS", f"{path}/minContains")
+    return found + _compare_bound(most[0], most[1], 1, "MAX_CONTAINS", f"{path}/maxContains")
 
 
 def _compare_enums(old: Object, new: Object, path: str) -> Found:
@@ -335,11 +346,11 @@ def _compare_multiples(old: Object, new: Object, path: str) -> Found:
 def _compare_required(old: Object, new: Side, path: str) -> Found:
     assert isinstance(new.node, dict)
     found: Found = []
-    after = _properties(new.node)
-    for name in _list(new.node, "required"):
-        if name in _list(old, "required") or _has_default(new.within(after.get(name))):
+    after = properties_of(new.node)
+    for name in list_of(new.node, "required"):
+        if name in list_of(old, "required") or _has_default(new.within(after.get(name))):
             continue
-        if name in after and name not in _properties(old):
+        if name in after and name not in properties_of(old):
             continue  # an added property: looked at with the others
         text = f"property {name!r} was optional, and has no default"
         found.append(Incompatibility("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", text))
@@ -384,7 +395,7 @@ def _alternatives(side: Side) -> list[Side] | None:
     if isinstance(side.node, bool):
         return None
     for keyword in ("oneOf", "anyOf"):
-        branches = _list(side.node, keyword)
+        branches = list_of(side.node, keyword)
         if branches:
             return [side.within(each) for each in branches]
     return None
@@ -428,52 +439,6 @@ def _values(node: Object) -> list[Any] | None:
         return [node["const"]]
     values = node.get("enum")
     return values if isinstance(values, list) else None
-
-
-def _properties(node: Object) -> Object:
-    found = node.get("properties")
-    return found if isinstance(found, dict) else {}
-
-
-def _list(node: Object, keyword: str) -> list[Any]:
-    found = node.get(keyword)
-    return found if isinstance(found, list) else []
-
-
-def _items(side: Side) -> tuple[list[Side], Side]:
-    """The schemas of the first items, and that of the others."""
-    assert isinstance(side.node, dict)
-    items = side.node.get("items", True)
-    if isinstance(items, list):  # up to 2019-09
-        first, rest = items, side.node.get("additionalItems", True)
-    else:
-        first, rest = _list(side.node, "prefixItems"), items
-    return [side.within(each) for each in first], side.within(rest)
-
-
-def _is_open(node: Node) -> bool:
-    if isinstance(node, bool):
-        return node
-    additional = node.get("additionalProperties", True)
-    return not node.get("patternProperties") and (additional is True or additional == {})
-
-
-def _covering(side: Side, name: str) -> Side | None:
-    """What a property of the name must be, without having been declared."""
-    assert isinstance(side.node, dict)
-    for pattern, schema in side.node.get("patternProperties", {}).items():
-        if _matches(pattern, name):
-            return side.within(schema)
-    additional = side.node.get("additionalProperties", True)
-    return None if additional is False else side.within(additional)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    """In linear time; a pattern that needs more (lookaround) counts as one that matches."""
-    try:
-        return re2.search(pattern, name) is not None
-    except re2.error:
-        return True
 
 
 def _has_default(side: Side) -> bool:

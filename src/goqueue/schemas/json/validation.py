@@ -52,6 +52,8 @@ def compile_schema(document: Node, named: dict[str, Node]) -> Any:
 
 
 class JsonValidator:
+    weight = 1
+
     def __init__(
         self, compiled: Any, looks: Looks, typed: msgspec.json.Decoder[Any] | None
     ) -> None:

@@ -113,10 +113,20 @@ def _compare_removed(field: FieldDescriptor, new: Descriptor, path: str) -> Foun
         text = f"required field {field.name!r} was removed"
         found.append(Incompatibility("REQUIRED_FIELD_REMOVED", path, text))
     oneof = _oneof(field)
-    if oneof is not None and any(each.name == oneof for each in new.oneofs):
+    if oneof is not None and _goes_on(field, new):
         text = f"field {field.name!r} was removed from oneof {oneof!r}"
         found.append(Incompatibility("ONEOF_FIELD_REMOVED", path, text))
     return found
+
+
+def _goes_on(field: FieldDescriptor, new: Descriptor) -> bool:
+    """Whether the oneof of a field that is gone is still there, be it under another name."""
+    old = field.containing_oneof
+    assert old is not None, "the field is of a oneof"
+    if any(each.name == old.name for each in new.oneofs):
+        return True
+    left = (new.fields_by_number.get(each.number) for each in old.fields)
+    return any(each is not None and _oneof(each) is not None for each in left)
 
 
 def _compare_added(field: FieldDescriptor, path: str) -> Found:
@@ -151,7 +161,14 @@ def _compare_oneofs(old: Descriptor, new: Descriptor, path: str) -> Found:
             continue  # of a proto3 `optional` field
         known = [each for each in oneof.fields if each.number in before]
         moved = [each for each in known if _oneof(before[each.number]) is None]
-        if moved and len(moved) < len(known):
+        places = {_oneof(before[each.number]) for each in known} - {None}
+        if len(places) > 1:
+            text = (
+                f"oneof {oneof.name!r} has fields of oneofs {', '.join(sorted(map(str, places)))}"
+            )
+            rule = "FIELD_MOVED_TO_EXISTING_ONEOF"
+            found.append(Incompatibility(rule, f"{path}/{oneof.name}", text))
+        elif moved and len(moved) < len(known):
             text = f"field {moved[0].name!r} was moved to oneof {oneof.name!r}"
             rule = "FIELD_MOVED_TO_EXISTING_ONEOF"
             found.append(Incompatibility(rule, f"{path}/{oneof.name}", text))

@@ -42,6 +42,8 @@ def read_indexes(payload: memoryview) -> tuple[list[int], int] | None:
 class ProtobufValidator:
     """The payload is what follows the schema id: indexes, then the message."""
 
+    weight = 1
+
     def __init__(self, file: FileDescriptor, *, has_indexes: bool = True) -> None:
         self._file = file
         self._has_indexes = has_indexes

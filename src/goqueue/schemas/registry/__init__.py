@@ -7,6 +7,7 @@ from goqueue.schemas.registry.subjects import (
     StoredSchema,
     SubjectVersion,
     context_of,
+    context_prefix,
     read_mode,
     subject_name,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "StoredSchema",
     "SubjectVersion",
     "context_of",
+    "context_prefix",
     "read_mode",
     "subject_name",
 ]

@@ -42,7 +42,12 @@ from goqueue.schemas.registry.records import (
     decode,
     encode,
 )
-from goqueue.schemas.registry.subjects import Mode, StoredSchema, SubjectVersion
+from goqueue.schemas.registry.subjects import (
+    Mode,
+    StoredSchema,
+    SubjectVersion,
+    context_prefix,
+)
 from goqueue.schemas.schema import Reference, SchemaText, SchemaType
 
 GLOBAL = ""
@@ -112,9 +117,12 @@ class RegistryMachine:
     def find(
         self, subject: str, *, identity: str = "", shape: str = "", deleted: bool = False
     ) -> SubjectVersion | None:
-        """The newest version with that schema, or with one that differs in spelling only."""
+        """The newest version with that schema, or with one that differs in spelling only.
+
+        A schema without metadata and rules is the same as one that has some.
+        """
         for each in reversed(self._of(subject, deleted=deleted)):
-            if identity and each.stored.identity == identity:
+            if identity and identity in (each.stored.identity, each.stored.plain_identity):
                 return each
             if shape and each.stored.shape == shape:
                 return each
@@ -128,6 +136,10 @@ class RegistryMachine:
         """0 for a subject without any."""
         versions = self._of(subject, deleted=False)
         return versions[-1].version if versions else 0
+
+    def latest_extras(self, subject: str) -> str:
+        versions = self._of(subject, deleted=False)
+        return versions[-1].stored.schema.extras if versions else ""
 
     def referrers(self, subject: str, version: int) -> list[int]:
         """The ids of the schemas that refer to the version."""
@@ -170,16 +182,17 @@ class RegistryMachine:
             found[each.name] = schema
 
     def level(self, subject: str = GLOBAL, *, default_to_global: bool = True) -> Level:
+        """Its own, or that of its context, or the global one."""
         found = self._levels.get(subject)
         if found is None and not default_to_global:
             raise CompatibilityNotConfigured(f"subject {subject!r} has no level of its own")
-        return found or self._levels[GLOBAL]
+        return found or self._levels.get(context_prefix(subject)) or self._levels[GLOBAL]
 
     def mode(self, subject: str = GLOBAL, *, default_to_global: bool = True) -> Mode:
         found = self._modes.get(subject)
         if found is None and not default_to_global:
             raise ModeNotConfigured(f"subject {subject!r} has no mode of its own")
-        return found or self._modes[GLOBAL]
+        return found or self._modes.get(context_prefix(subject)) or self._modes[GLOBAL]
 
     def former(self, subject: str, level: Level) -> list[SubjectVersion]:
         """The versions that a new one is compared with, newest first."""
@@ -216,7 +229,7 @@ class RegistryMachine:
         known = self.find(subject, identity=identity)
         if known is not None and schema_id in (None, known.stored.schema_id):
             return Decision((), known)
-        self._check_writable(subject, imports=schema_id is not None)
+        self.check_writable(subject, imports=schema_id is not None)
         if schema_id is None and compared_with != self.latest_version(subject):
             raise RegistryChanged(f"subject {subject!r} changed meanwhile")
         schema_id = self._choose_id(schema_id, identity)
@@ -230,6 +243,7 @@ class RegistryMachine:
             shape,
             schema.schema_type,
             schema.references,
+            extras=schema.extras,
         )
         stored = StoredSchema(schema_id, schema, identity, shape)
         return Decision((record,), SubjectVersion(subject, version, stored))
@@ -249,7 +263,7 @@ class RegistryMachine:
             raise OperationNotPermitted(f"subject {subject!r} has a version {wanted}")
         return wanted
 
-    def _check_writable(self, subject: str, *, imports: bool = False) -> None:
+    def check_writable(self, subject: str, *, imports: bool = False) -> None:
         mode = self.mode(subject)
         if mode in (Mode.READONLY, Mode.READONLY_OVERRIDE):
             raise OperationNotPermitted(f"subject {subject!r} is in mode {mode}")
@@ -328,11 +342,19 @@ class RegistryMachine:
     def set_mode(
         self, subject: str, mode: Mode, *, force: bool = False
     ) -> Decision[RegistryRecord, Mode]:
-        if mode is Mode.IMPORT and not force and self.subjects(subject):
+        if mode is Mode.IMPORT and not force and self._has_schemas(subject):
             raise OperationNotPermitted("there are schemas already; force=true imports anyway")
         return Decision((ModeSet(subject, mode),), mode)
 
+    def _has_schemas(self, subject: str) -> bool:
+        """The subject; a context, or all, where it is none."""
+        if subject == GLOBAL or subject == context_prefix(subject):
+            return bool(self.subjects(subject))
+        return subject in self._subjects
+
     def unset_mode(self, subject: str) -> Decision[RegistryRecord, Mode]:
+        if subject == GLOBAL:
+            return Decision((ModeSet(GLOBAL, Mode.READWRITE),), self.mode())
         mode = self.mode(subject, default_to_global=False)
         return Decision((ModeSet(subject, None),), mode)
 
@@ -358,7 +380,8 @@ class RegistryMachine:
                 self._last_id = max(self._last_id, schema_id)
 
     def _add(self, record: SchemaRegistered) -> None:
-        schema = SchemaText(record.text, SchemaType(record.schema_type), record.references)
+        kind = SchemaType(record.schema_type)
+        schema = SchemaText(record.text, kind, record.references, record.extras)
         stored = self._schemas.get(record.schema_id)
         if stored is None:
             stored = StoredSchema(record.schema_id, schema, record.identity, record.shape)
@@ -434,6 +457,7 @@ def _write_down(
             stored.schema.schema_type,
             stored.schema.references,
             each.is_deleted,
+            stored.schema.extras,
         )
 
 

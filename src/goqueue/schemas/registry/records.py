@@ -17,6 +17,7 @@ class SchemaRegistered(msgspec.Struct, frozen=True, tag="schema", omit_defaults=
     schema_type: SchemaType = SchemaType.AVRO
     references: tuple[Reference, ...] = ()
     is_deleted: bool = False  # softly; in a snapshot
+    extras: str = ""
 
 
 class VersionsDeleted(msgspec.Struct, frozen=True, tag="deleted"):

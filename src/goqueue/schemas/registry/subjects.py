@@ -6,7 +6,7 @@ import msgspec
 
 from goqueue.schemas.errors import InvalidMode, InvalidSubject
 from goqueue.schemas.limits import SUBJECT_LENGTH_MAX
-from goqueue.schemas.schema import SchemaText
+from goqueue.schemas.schema import SchemaText, identity_of
 
 DEFAULT_CONTEXT = ":.:"
 
@@ -23,6 +23,13 @@ class StoredSchema(msgspec.Struct, frozen=True):
     schema: SchemaText
     identity: str
     shape: str
+
+    @property
+    def plain_identity(self) -> str:
+        """That of the schema without its metadata and rules."""
+        if not self.schema.extras:
+            return self.identity
+        return identity_of(msgspec.structs.replace(self.schema, extras=""))
 
 
 class SubjectVersion(msgspec.Struct, frozen=True):
@@ -47,6 +54,12 @@ def subject_name(text: str) -> str:
     if not name.isprintable() or name != name.strip():
         raise InvalidSubject("a subject has no control characters, and no space around it")
     return name
+
+
+def context_prefix(subject: str) -> str:
+    """What the names of its context begin with; that is also the context's own name in settings."""
+    context = context_of(subject)
+    return "" if context == "." else f":{context}:"
 
 
 def context_of(subject: str) -> str:

@@ -1,8 +1,14 @@
 """Which Protobuf schemas read each other's messages."""
 
+from typing import Any
+
 import pytest
+from google.protobuf import message_factory
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from goqueue.schemas import SchemaType
+from goqueue.schemas.protobuf import ProtobufSchema
 from tests.unit.schemas.verdicts import check_verdicts, parse, rules
 
 PROTOBUF = SchemaType.PROTOBUF
@@ -150,6 +156,28 @@ PAIRS = [
         False,
         False,
     ),
+    (
+        "field moved between oneofs",
+        message(more="oneof o { string a = 1; int32 b = 2; } oneof p { int32 c = 3; }"),
+        message(more="oneof o { string a = 1; } oneof p { int32 c = 3; int32 b = 2; }"),
+        False,
+        False,
+    ),
+    (
+        "two oneofs made one",
+        message(more="oneof o { string a = 1; } oneof p { int32 b = 2; }"),
+        message(more="oneof q { string a = 1; int32 b = 2; }"),
+        False,
+        True,
+    ),
+    ("oneof renamed", message(more=ONE), message(more=ONE.replace(" o ", " p ")), True, True),
+    (
+        "oneof renamed and a field removed",
+        message(more=ONE),
+        message(more="oneof p { string a = 1; }"),
+        False,
+        True,
+    ),
     ("recursive", message("M a = 1"), message("M a = 1", B), True, True),
 ]
 
@@ -170,3 +198,66 @@ def test_a_problem_names_the_path_and_the_rule():
 def test_rules_have_confluents_names():
     assert rules(PROTOBUF, message(A, B), message(more=ONE)) == {"MULTIPLE_FIELDS_MOVED_TO_ONEOF"}
     assert rules(PROTOBUF, message(A), proto3("", "p")) == {"MESSAGE_REMOVED"}
+
+
+# --- what is called compatible reads old messages -------------------------------------------------
+
+KINDS = ("int32", "int64", "sint32", "bool", "string", "bytes", "double", "fixed32", "M")
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "int32": st.integers(-(2**31), 2**31 - 1),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "sint32": st.integers(-(2**31), 2**31 - 1),
+    "bool": st.booleans(),
+    "string": st.text(max_size=5),
+    "bytes": st.text(max_size=5).map(str.encode),  # what was bytes may be read as a string
+    "double": st.floats(allow_nan=False),
+    "fixed32": st.integers(0, 2**32 - 1),
+}
+
+
+@st.composite
+def fields(draw: st.DrawFn) -> dict[int, tuple[str, str]]:
+    """By number: label and kind."""
+    numbers = draw(st.lists(st.integers(1, 4), unique=True, max_size=4))
+    label, kind = st.sampled_from(["", "repeated", "optional"]), st.sampled_from(KINDS)
+    return {number: (draw(label), draw(kind)) for number in numbers}
+
+
+def protobuf(text: str) -> ProtobufSchema:
+    found = parse(PROTOBUF, text)
+    assert isinstance(found, ProtobufSchema)
+    return found
+
+
+def message_of(known: dict[int, tuple[str, str]]) -> str:
+    return message(*(f"{label} {kind} f{n} = {n}" for n, (label, kind) in known.items()))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_what_is_called_compatible_reads_old_messages(data: st.DataObject):
+    old, new = data.draw(fields()), data.draw(fields())
+    for number in data.draw(st.sets(st.integers(1, 4))) & old.keys():
+        new[number] = old[number]
+    before, after = protobuf(message_of(old)), protobuf(message_of(new))
+    if after.unreadable(before):
+        return
+    kinds = [
+        message_factory.GetMessageClass(each.file.message_types_by_name["M"])
+        for each in (before, after)
+    ]
+    written = kinds[0]()
+    for number, (label, kind) in old.items():
+        if kind == "M":
+            continue
+        value = data.draw(VALUES[kind])
+        if label == "repeated":
+            getattr(written, f"f{number}").append(value)
+        else:
+            setattr(written, f"f{number}", value)
+    payload = written.SerializeToString()
+    assert after.compile(is_framed=False).check(memoryview(payload)) is None
+    read = kinds[1].FromString(payload)
+    for number in old.keys() & new.keys():
+        if old[number] == new[number] and old[number][1] != "M":
+            assert getattr(read, f"f{number}") == getattr(written, f"f{number}")

@@ -15,7 +15,10 @@ from goqueue.model.errors import GoQueueError
 from goqueue.schemas.errors import SchemaError
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, status_of
-from goqueue.server.http.registry.operations import Call, find_operation
+from goqueue.server.http.registry import configuration, operations
+from goqueue.server.http.registry.calls import Call, find_operation, split_context
+
+__all__ = ["ROOT", "ROUTER", "configuration", "operations"]  # these two add theirs to the calls
 
 ROOT: Final = "/registry"
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
@@ -27,11 +30,12 @@ _log = structlog.get_logger("goqueue.http")
 @route(["/", "/{rest:path}"], http_method=_METHODS, include_in_schema=False, name="registry")
 async def serve_registry(request: Request[Any, Any, Any], broker: TheBroker) -> Response[bytes]:
     path = "/" + str(request.path_params.get("rest", "")).strip("/")
+    context, path = split_context(path)
     found = find_operation(request.method, path)
     if found is None:
         return _answer(404, {"error_code": 404, "message": f"HTTP 404: no {path}"})
     operation, parts = found
-    call = Call(broker, parts, dict(request.query_params), await request.body())
+    call = Call(broker, parts, request.query_params.dict(), await request.body(), context)
     return _answer(200, await operation(call))
 
 
