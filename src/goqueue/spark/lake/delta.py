@@ -77,7 +77,7 @@ class DeltaLakeTable:
         wider = widen(self.schema(), schema)
         added = pa.schema([each for each in wider if there.get(each.name) != each.type])
         if len(added):
-            with _detect_conflict(self.location):
+            with detect_conflict(self.location):
                 table.alter.add_columns(list(Schema.from_arrow(added).fields))
 
     def commit(
@@ -147,7 +147,7 @@ class DeltaLakeTable:
         *,
         retries: int | None = None,
     ) -> None:
-        with _detect_conflict(self.location):
+        with detect_conflict(self.location):
             table.create_write_transaction(
                 list(actions),
                 "append",
@@ -198,7 +198,7 @@ def _marks(table: DeltaTable, names: Iterable[str]) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _detect_conflict(location: str) -> Iterator[None]:
+def detect_conflict(location: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:

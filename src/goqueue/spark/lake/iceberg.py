@@ -99,7 +99,7 @@ class IcebergLakeTable:
         table = self._table() or self._make(schema)
         wider = widen(_arrow(table), schema)
         if not wider.equals(_arrow(table)):
-            with _detect_conflict(self.location), table.update_schema() as update:
+            with detect_conflict(self.location), table.update_schema() as update:
                 update.union_by_name(wider)
 
     def commit(
@@ -108,7 +108,7 @@ class IcebergLakeTable:
         table = self._present()
         check_marks(marks, since, _marks(table, marks))
         check_present(self._store, files)
-        with _detect_conflict(self.location), table.transaction() as transaction:
+        with detect_conflict(self.location), table.transaction() as transaction:
             transaction.set_properties({f"{MARK}{name}": str(at) for name, at in marks.items()})
             transaction.add_files([self._uri(each) for each in files], check_duplicate_files=False)
 
@@ -131,7 +131,7 @@ class IcebergLakeTable:
         before = [each.file for each in table.scan().plan_files() if each.file.file_path in gone]
         if len(before) != len(gone):
             raise LakeError(f"{self.location}: a file to be replaced is gone; compact again")
-        with _detect_conflict(self.location), table.transaction() as transaction:
+        with detect_conflict(self.location), table.transaction() as transaction:
             metadata = transaction.table_metadata
             with transaction.update_snapshot().overwrite() as snapshot:
                 for each in before:
@@ -235,7 +235,7 @@ def _marks(table: Table, names: Iterable[str]) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _detect_conflict(location: str) -> Iterator[None]:
+def detect_conflict(location: str) -> Iterator[None]:
     try:
         yield
     except (CommitFailedException, CommitStateUnknownException) as error:

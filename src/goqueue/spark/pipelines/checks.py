@@ -16,6 +16,7 @@ from goqueue.spark.pipelines.model import (
     FileSource,
     Pipeline,
     Sink,
+    TableSink,
     TopicSink,
     TopicSource,
     Watermark,
@@ -164,21 +165,32 @@ def _check_sink(sink: Sink, pipeline: Pipeline, path: Path, tree: Tree) -> None:
             if not 1 <= sink.console <= CONSOLE_ROWS_MAX:
                 tree.problem((*path, "console"), f"how many rows: 1 to {CONSOLE_ROWS_MAX}")
         case ArchiveSink():
-            _check_lake(sink, path, tree)
+            _check_lake(sink, sink.archive, (*path, "archive"), tree)
+        case TableSink():
+            _check_lake(sink, sink.table, (*path, "table"), tree)
+            _check_changes(sink, path, tree)
         case FileSink():
             pass
 
 
-def _check_lake(sink: ArchiveSink, path: Path, tree: Tree) -> None:
+def _check_lake(sink: ArchiveSink | TableSink, place: str, path: Path, tree: Tree) -> None:
+    catalog = (*path[:-1], "catalog")
     if sink.catalog is not None and sink.format != "iceberg":
-        tree.problem((*path, "catalog"), f"belongs to Iceberg; the format is {sink.format}")
+        tree.problem(catalog, f"belongs to Iceberg; the format is {sink.format}")
     try:
-        is_url = is_remote(normalize(sink.archive))
+        is_url = is_remote(normalize(place))
     except StoreError as error:
-        tree.problem((*path, "archive"), str(error))
+        tree.problem(path, str(error))
         return
     if is_url and sink.format == "iceberg" and sink.catalog is None:
-        tree.problem((*path, "catalog"), "is missing: Iceberg at a URL needs one")
+        tree.problem(catalog, "is missing: Iceberg at a URL needs one")
+
+
+def _check_changes(sink: TableSink, path: Path, tree: Tree) -> None:
+    if not sink.keys:
+        tree.problem((*path, "keys"), "names none: which columns tell one row from another?")
+    if sink.cdc is not None and sink.delete is not None:
+        tree.problem((*path, "delete"), "envelopes say themselves what was deleted")
 
 
 def _check_origin(sink: Sink, pipeline: Pipeline, path: Path, tree: Tree) -> None:
@@ -208,7 +220,7 @@ def _check_targets(pipeline: Pipeline, tree: Tree) -> None:
     seen: dict[str, str] = {}
     for name, sink in pipeline.sinks.items():
         match sink:
-            case ArchiveSink(archive=place) | FileSink(files=place):
+            case ArchiveSink(archive=place) | FileSink(files=place) | TableSink(table=place):
                 if place.rstrip("/") in seen:
                     other = seen[place.rstrip("/")]
                     tree.problem(("sinks", name), f"writes to {place}, and so does sinks.{other}")

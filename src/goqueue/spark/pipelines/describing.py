@@ -14,6 +14,7 @@ from goqueue.spark.pipelines.model import (
     Pipeline,
     Sink,
     Source,
+    TableSink,
     TopicSink,
 )
 from goqueue.spark.pipelines.places import Places
@@ -98,6 +99,9 @@ def _what_sink(sink: Sink) -> str:
             return f"topic {sink.topic}"
         case ArchiveSink():
             return f"{sink.format} archive {sink.archive}"
+        case TableSink():
+            kind = "history" if sink.history else "table"
+            return f"{sink.format} {kind} {sink.table}, by {', '.join(sink.keys)}"
         case FileSink():
             return f"{sink.format} files {sink.files}"
         case ConsoleSink():

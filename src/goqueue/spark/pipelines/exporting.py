@@ -26,6 +26,7 @@ from goqueue.spark.pipelines.model import (
     Sink,
     Source,
     Step,
+    TableSink,
     TopicSink,
     TopicSource,
     Watermark,
@@ -85,6 +86,8 @@ def _reason(sink: Sink) -> str | None:
             return f"mode {mode}: declarative pipelines append to topics"
         case ArchiveSink():
             return "archives: `goqueue pipeline archive` keeps them"
+        case TableSink():
+            return "tables by key: declarative pipelines cannot merge into these"
         case ConsoleSink():
             return "the console: nobody looks at it there"
 

@@ -130,6 +130,29 @@ class ArchiveSink(msgspec.Struct, frozen=True, rename=RENAMED):
     trigger: str | None = None
 
 
+class TableSink(msgspec.Struct, frozen=True, rename=RENAMED):
+    """Rows are changes, merged into a table by key: the table is their newest state."""
+
+    table: str
+    """Folder or URL; keys that were deleted are kept in `TABLE_deleted`."""
+    from_: str
+    keys: list[str]
+    format: Literal["delta", "iceberg"] = "delta"
+    catalog: str | None = None
+    """Of Iceberg: a catalog by its name in PyIceberg's configuration, or NAME.NAMESPACE."""
+    version: str | None = None
+    """SQL for a whole number or a time that is larger in a newer change of a key; by default the
+    message's offset, of Debezium `ts_ms`."""
+    delete: str | None = None
+    """SQL condition: the key of this row is gone."""
+    cdc: Literal["debezium"] | None = None
+    """Rows are envelopes with `before`, `after` and `op`."""
+    history: bool = False
+    """Keep every change, with `valid_from`, `valid_to` and `is_current` (SCD type 2)."""
+    mode: Literal["append", "update"] = "append"
+    trigger: str | None = None
+
+
 class FileSink(msgspec.Struct, frozen=True, rename=RENAMED):
     """Rows become files; Spark's own list of them, `_spark_metadata`, says which count."""
 
@@ -151,7 +174,7 @@ class ConsoleSink(msgspec.Struct, frozen=True, rename=RENAMED):
     trigger: str | None = None
 
 
-Sink = TopicSink | ArchiveSink | FileSink | ConsoleSink
+Sink = TopicSink | ArchiveSink | TableSink | FileSink | ConsoleSink
 
 
 # --- the whole ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from goqueue.spark.pipelines.model import (
     Pipeline,
     Sink,
     Step,
+    TableSink,
     TopicSink,
     TopicSource,
 )
@@ -28,6 +29,7 @@ from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.tree import PipelineProblems, Problem
 from goqueue.spark.runtime.causes import cause_of, errors_of_spark
 from goqueue.spark.sql.tables import BadSchema, only_bad
+from goqueue.spark.upserts.changes import NoChanges, changes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,11 +49,13 @@ class PlannedSink(msgspec.Struct, frozen=True):
     """As they are written."""
     source: str | None = None
     """The source whose messages an archive keeps."""
+    has_times: bool = False
+    """Of a table: its versions are times."""
 
     @property
     def mode(self) -> Mode:
         match self.sink:
-            case TopicSink(mode=mode) | ConsoleSink(mode=mode):
+            case TopicSink(mode=mode) | ConsoleSink(mode=mode) | TableSink(mode=mode):
                 return mode
             case FileSink() | ArchiveSink():
                 return "append"
@@ -135,6 +139,15 @@ class Planner:
                 return PlannedSink(name, sink, rows, messages_from(rows, sink))
             case ArchiveSink():
                 return PlannedSink(name, sink, rows, rows, source=sink.from_)
+            case TableSink():
+                changes, has_times = changes_of(
+                    rows,
+                    keys=sink.keys,
+                    version=sink.version,
+                    delete=sink.delete,
+                    is_debezium=sink.cdc is not None,
+                )
+                return PlannedSink(name, sink, rows, changes, has_times=has_times)
             case FileSink() | ConsoleSink():
                 return PlannedSink(name, sink, rows, rows)
 
@@ -176,6 +189,8 @@ class Planner:
             yield
         except BadSchema as error:
             self._problem(f"{path}.schema", str(error))
+        except NoChanges as error:
+            self._problem(path, str(error))
         except errors_of_spark() as error:
             missing = missing_table(error)
             if missing is None:

@@ -17,6 +17,7 @@ from goqueue.spark.pipelines.model import (
     FileSource,
     Pipeline,
     Step,
+    TableSink,
     TopicSink,
     TopicSource,
 )
@@ -33,6 +34,7 @@ SOURCE_KINDS: Final[dict[str, Any]] = {
 SINK_KINDS: Final[dict[str, Any]] = {
     "topic": TopicSink,
     "archive": ArchiveSink,
+    "table": TableSink,
     "files": FileSink,
     "console": ConsoleSink,
 }

@@ -20,6 +20,7 @@ from goqueue.spark.pipelines.model import (
     ConsoleSink,
     FileSink,
     Pipeline,
+    TableSink,
     TopicSink,
     TopicSource,
 )
@@ -29,6 +30,8 @@ from goqueue.spark.runtime.query import Query
 from goqueue.spark.runtime.restarting_query import RestartingQuery
 from goqueue.spark.sink.each_batch import save_to
 from goqueue.spark.sql.rows import plain_rows
+from goqueue.spark.upserts.job import merge_into
+from goqueue.spark.upserts.upserter import UpsertSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,10 +110,22 @@ class Starter:
                 return writer.option("path", self._places.path(sink.files)).partitionBy(
                     *sink.partition_by
                 )
+            case TableSink() as sink:
+                return stream.foreachBatch(merge_into(self._upserts(planned, sink)))
             case ConsoleSink() as sink:
                 return stream.foreachBatch(_show_batch(planned.name, sink.console, self._show))
             case ArchiveSink():
                 raise AssertionError("has a job of its own")
+
+    def _upserts(self, planned: PlannedSink, sink: TableSink) -> UpsertSettings:
+        return UpsertSettings(
+            target=self._places.path(sink.table),
+            keys=tuple(sink.keys),
+            format=sink.format,
+            catalog=sink.catalog,
+            history=sink.history,
+            has_times=planned.has_times,
+        )
 
     def _topic_options(self, sink: TopicSink) -> dict[str, str]:
         return {

@@ -187,8 +187,8 @@ sinks:
         ),
         (
             {"sinks": "{out: {topic: out, files: out, from: lines}}"},
-            "3: sinks.out: needs exactly one of `topic`, `archive`, `files`, `console`; there is"
-            " `topic` and `files`",
+            "3: sinks.out: needs exactly one of `topic`, `archive`, `table`, `files`, `console`;"
+            " there is `topic` and `files`",
         ),
         (
             {"sinks": "{out: {console: 5, from: lines, key: x}}"},
@@ -251,6 +251,22 @@ sinks:
         (
             {"sinks": "{out: {topic: out, from: lines, subject: s}}"},
             "3: sinks.out.subject: belongs to `format: registry`",
+        ),
+        (
+            {"sinks": "{out: {table: t, from: lines}}"},
+            "3: sinks.out.keys: is missing",
+        ),
+        (
+            {"sinks": "{out: {table: t, from: lines, keys: []}}"},
+            "3: sinks.out.keys: names none",
+        ),
+        (
+            {"sinks": "{out: {table: t, from: lines, keys: [id], cdc: debezium, delete: x}}"},
+            "3: sinks.out.delete: envelopes say themselves",
+        ),
+        (
+            {"sinks": "{out: {table: t, from: lines, keys: [id], catalog: c}}"},
+            "3: sinks.out.catalog: belongs to Iceberg",
         ),
         (
             {"sources": "{lines: {topic: lines, bad: {topics: x}, schema: a int}}"},
