@@ -6,6 +6,8 @@ does not see stands in a comment before the block:
     <!-- docs-test: skip, needs Spark -->        is not run; the reason is for readers of the page
     <!-- docs-test: needs kcat -->               is run where there is such a command
     <!-- docs-test: until TEXT -->               has no end: is stopped once it has printed this
+    <!-- docs-test: during TEXT -->              the last command goes on until the page ends; the
+                                                 next block begins once it has printed this
     <!-- docs-test: pytest -->                   is a test file
     <!-- docs-test: before                       runs before the block, in the same process
     def bill(order): ...
@@ -15,6 +17,7 @@ does not see stands in a comment before the block:
 import re
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +32,7 @@ BLOCK = re.compile(
 MARK = re.compile(r"<!-- docs-test: (\w+),?\s*(.*?)\s*-->", re.DOTALL)
 HTTP_ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost):8080")
 KAFKA_ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost):9092")
+OWN_PORTS = (8443, 9093)  # of a server that a page starts itself: free ones stand for them
 
 # What the commands of a page find: curl that fails when it is refused, and servers on free ports.
 SHIMS = {
@@ -38,7 +42,8 @@ SHIMS = {
 if [ "$1" = server ]; then
     shift
     case " $* " in *" --nodes "*) set -- "$@" --cluster-listen 127.0.0.1:0 ;; esac
-    set -- server "$@" --data-dir "$(mktemp -d -p "$PWD")" --kafka 127.0.0.1:0 --http 127.0.0.1:0
+    case " $* " in *" --http "*) ;; *) set -- "$@" --kafka 127.0.0.1:0 --http 127.0.0.1:0 ;; esac
+    set -- server "$@" --data-dir "$(mktemp -d -p "$PWD")"
 fi
 exec {python} -P -m goqueue "$@"
 """,
@@ -59,6 +64,19 @@ until_printed() {  # TEXT COMMAND...: stops the command once it has printed the 
     cat "$output"
     kill $process  # not INT, which what bash starts in the background ignores
     wait $process || true
+}
+keep_running() {  # TEXT COMMAND...: comes back once it has printed the text, and lets it run
+    local text=$1 output; shift
+    output=$(mktemp -p "$PWD")
+    "$@" > "$output" 2>&1 &
+    local process=$!
+    trap "kill $process; wait $process || true" EXIT
+    while ! grep -q -- "$text" "$output"; do
+        if ! kill -0 $process 2> /dev/null; then
+            cat "$output"; echo "ended without having printed: $text"; return 1
+        fi
+        sleep 0.1
+    done
 }
 """
 
@@ -87,7 +105,16 @@ def script(page: Path, http: str, kafka: str) -> str:
     """A bash script.  Before each block it says the block's line."""
     parts = [HEAD, *(_part(each) for each in blocks(page) if each.is_run)]
     text = HTTP_ADDRESS.sub(http, "\n".join(parts))
+    for port in OWN_PORTS:
+        text = text.replace(f":{port}", f":{_free_port()}")
     return KAFKA_ADDRESS.sub(kafka, text)
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
 
 
 def _part(block: Block) -> str:
@@ -96,6 +123,10 @@ def _part(block: Block) -> str:
         code = _typed(block.code) if block.language == "console" else block.code
         if "until" in block.marks:
             code = f"until_printed {shlex.quote(block.marks['until'])} {code}"
+        if "during" in block.marks:
+            *first, last = re.split(r"(?<!\\)\n", code.strip())
+            last = f"keep_running {shlex.quote(block.marks['during'])} {last}"
+            code = "\n".join((*first, last))
         return "\n".join((said, block.marks.get("before", ""), code))
     name = f"test_line_{block.line}.py" if "pytest" in block.marks else f"line_{block.line}.py"
     run = f"python -u {name}"

@@ -1,6 +1,7 @@
 """SCRAM: the exchange of RFC 7677, and what is refused."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 from typing import Any
@@ -26,7 +27,12 @@ SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 
 
 def client_final(
-    mechanism: str, password: str, first: bytes, server_first: bytes, header: str = "n,,"
+    mechanism: str,
+    password: str,
+    first: bytes,
+    server_first: bytes,
+    header: str = "n,,",
+    before_nonce: str = "",
 ) -> bytes:
     """A client that nobody here wrote the server for: RFC 5802, section 3."""
     name = HASHES[mechanism]
@@ -37,7 +43,7 @@ def client_final(
     client_key = hmac.digest(salted, b"Client Key", name)
     stored_key = hashlib.new(name, client_key).digest()
     channel = base64.b64encode(header.encode()).decode()
-    without_proof = f"c={channel},r={fields['r']}"
+    without_proof = f"c={channel},r={before_nonce}{fields['r']}"
     bare = first.decode()[len(header) :]
     signed = f"{bare},{server_first.decode()},{without_proof}".encode()
     signature = hmac.digest(stored_key, signed, name)
@@ -85,6 +91,18 @@ def test_an_old_proof_is_of_no_use() -> None:
         later.finish(heard)
     with pytest.raises(AuthenticationFailed):
         later.finish(heard.replace(b"r=abcdef", b"r=abcghi"))
+
+
+@pytest.mark.parametrize(("before_nonce", "is_known"), [("", True), ("abc", True), ("x", False)])
+def test_a_nonce_that_librdkafka_repeats_is_known(before_nonce: str, is_known: bool) -> None:
+    credential = derive_credential("SCRAM-SHA-256", "pencil", SALT, 4096)
+    first = b"n,,n=user,r=abc"
+    exchange = ScramExchange(credential, parse_client_first(first), "def")
+    final = client_final(
+        "SCRAM-SHA-256", "pencil", first, exchange.server_first, before_nonce=before_nonce
+    )
+    with contextlib.nullcontext() if is_known else pytest.raises(AuthenticationFailed):
+        assert exchange.finish(final).startswith(b"v=")
 
 
 @pytest.mark.parametrize(

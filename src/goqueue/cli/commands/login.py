@@ -85,15 +85,16 @@ def _place(session: Session) -> tuple[str, Target]:
 def _entry(target: Target, before: ServerContext, identity: Identity) -> ServerContext:
     """Paths are kept whole: commands run in any directory."""
 
-    def place(given: str | None, known: str | None) -> str | None:
-        return str(Path(given).resolve()) if given else known
+    def place(given: str | None) -> str | None:
+        return str(Path(given).resolve()) if given else None
 
+    known = before.ca_file if before.server == target.server else None
     return ServerContext(
         server=target.server,
         timeout=before.timeout,
-        ca_file=place(identity.ca_file, target.ca_file),
-        cert_file=place(identity.cert_file, target.cert_file),
-        key_file=place(identity.key_file, target.key_file),
+        ca_file=place(identity.ca_file or target.ca_file or known),
+        cert_file=place(identity.cert_file),
+        key_file=place(identity.key_file),
     )
 
 

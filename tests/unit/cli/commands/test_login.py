@@ -7,6 +7,7 @@ import pytest
 
 from goqueue.cli import contexts
 from goqueue.embedding import BrokerInThread
+from tests.conformance.certificates import Authority
 from tests.unit.cli.invocation import facts, run
 
 SECRET = ("--password-file", "-")
@@ -60,3 +61,12 @@ def test_an_authority_that_is_not_there_is_told(nobody: BrokerInThread, tmp_path
     as_root = ("login", "--server", nobody.http, "--user", "root", *SECRET)
     failed = run(*as_root, "--ca-file", tmp_path / "none.pem", input="s3cret\n", code=2)
     assert "none.pem: No such file" in failed.stderr
+
+
+def test_the_authority_of_a_server_is_named_once(nobody: BrokerInThread, tmp_path: Path):
+    ca_file = Authority(tmp_path).file
+    as_root = ("login", "--server", nobody.http, "--user", "root", *SECRET)
+    facts(*as_root, "--ca-file", ca_file, input="s3cret\n")
+    facts(*as_root, input="s3cret\n")
+    (entry,) = contexts.load().contexts.values()
+    assert (entry.ca_file, entry.user) == (ca_file, "root")
