@@ -20,14 +20,14 @@ import msgspec
 
 from goqueue.cluster.metadata import Metadata, Nodes
 from goqueue.model.errors import InvalidReplicaAssignment
-from goqueue.model.ids import NodeId, TopicId
+from goqueue.model.ids import NodeId, TopicId, TopicIdPartition
 
 MOVES_MAX: Final = 10_000
 BYTES_TOLERANCE: Final = 0.1  # of the mean
 BYTES_WORTH_MIN: Final = 16 * 1024 * 1024  # a smaller difference is not worth a copy
 
-Place = tuple[TopicId, int]
-Sizes = Mapping[Place, int]  # bytes of each partition
+Exchange = tuple[TopicIdPartition, TopicIdPartition | None]  # what is given, and for what
+Sizes = Mapping[TopicIdPartition, int]  # bytes of each partition
 
 
 class NodeLoad(msgspec.Struct, frozen=True):
@@ -98,14 +98,14 @@ class _Work:
             for node in members
             if node.state == "active" and node.node_id not in leaving
         )
-        self._before: dict[Place, Nodes] = {}
-        self._now: dict[Place, Nodes] = {}
-        self._movable: list[Place] = []
+        self._before: dict[TopicIdPartition, Nodes] = {}
+        self._now: dict[TopicIdPartition, Nodes] = {}
+        self._movable: list[TopicIdPartition] = []
         self._replicas: Counter[NodeId] = Counter()
         self._leaders: Counter[NodeId] = Counter()
         self._bytes: Counter[NodeId] = Counter()
         for topic_id, index, state in metadata.partitions:
-            place = topic_id, index
+            place = TopicIdPartition(topic_id, index)
             after = tuple(each for each in state.replicas if each not in state.removing)
             self._before[place] = self._now[place] = after
             is_internal = metadata.topic_by_id(topic_id).is_internal
@@ -114,13 +114,13 @@ class _Work:
             self._count(place, after, 1)
         self._loads_before = self._loads()
 
-    def _count(self, place: Place, replicas: Nodes, sign: int) -> None:
+    def _count(self, place: TopicIdPartition, replicas: Nodes, sign: int) -> None:
         self._leaders[replicas[0]] += sign
         for node_id in replicas:
             self._replicas[node_id] += sign
             self._bytes[node_id] += sign * self._size(place)
 
-    def _size(self, place: Place) -> int:
+    def _size(self, place: TopicIdPartition) -> int:
         return self._sizes.get(place, 0)
 
     def _loads(self) -> dict[NodeId, NodeLoad]:
@@ -137,17 +137,17 @@ class _Work:
         ]
         return Plan(moves, self._loads_before, self._loads())
 
-    def _copy_bytes(self, place: Place, before: Nodes, after: Nodes) -> int:
+    def _copy_bytes(self, place: TopicIdPartition, before: Nodes, after: Nodes) -> int:
         return self._size(place) * len(set(after) - set(before))
 
     # --- changes ----------------------------------------------------------------------------------
 
-    def _put(self, place: Place, replicas: Nodes) -> None:
+    def _put(self, place: TopicIdPartition, replicas: Nodes) -> None:
         self._count(place, self._now[place], -1)
         self._now[place] = replicas
         self._count(place, replicas, 1)
 
-    def _replace(self, place: Place, source: NodeId, target: NodeId) -> None:
+    def _replace(self, place: TopicIdPartition, source: NodeId, target: NodeId) -> None:
         replicas = self._now[place]
         self._put(place, tuple(target if each == source else each for each in replicas))
 
@@ -156,7 +156,7 @@ class _Work:
         nodes = [self._nodes[each] for each in replicas if each in self._nodes]
         return len({node.place for node in nodes}), len({node.rack for node in nodes})
 
-    def _stays_apart(self, place: Place, source: NodeId, target: NodeId) -> bool:
+    def _stays_apart(self, place: TopicIdPartition, source: NodeId, target: NodeId) -> bool:
         replicas = self._now[place]
         if target in replicas:
             return False
@@ -172,7 +172,7 @@ class _Work:
                 if source in leaving:
                     self._replace(place, source, self._successor(place, source, prefer))
 
-    def _successor(self, place: Place, source: NodeId, prefer: NodeId | None) -> NodeId:
+    def _successor(self, place: TopicIdPartition, source: NodeId, prefer: NodeId | None) -> NodeId:
         replicas = self._now[place]
         free = [each for each in self.targets if each not in replicas]
         if not free:
@@ -200,12 +200,12 @@ class _Work:
                 if best is not None and self._is_farther(place, source, best):
                     self._replace(place, source, best)
 
-    def _successor_if_any(self, place: Place, source: NodeId) -> NodeId | None:
+    def _successor_if_any(self, place: TopicIdPartition, source: NodeId) -> NodeId | None:
         if all(each in self._now[place] for each in self.targets):
             return None
         return self._successor(place, source, None)
 
-    def _is_farther(self, place: Place, source: NodeId, target: NodeId) -> bool:
+    def _is_farther(self, place: TopicIdPartition, source: NodeId, target: NodeId) -> bool:
         replicas = self._now[place]
         after = [target if each == source else each for each in replicas]
         return self._apartness(after) > self._apartness(replicas)
@@ -236,7 +236,7 @@ class _Work:
                 return True
         return False
 
-    def _best_to_give(self, source: NodeId, target: NodeId) -> Place | None:
+    def _best_to_give(self, source: NodeId, target: NodeId) -> TopicIdPartition | None:
         """The one whose size evens out the bytes of the two, of those that can be moved.
 
         Of the same size, a follower before a preferred leader, unless the source has many leaders.
@@ -249,7 +249,7 @@ class _Work:
             if source in self._now[place] and self._stays_apart(place, source, target)
         )
 
-        def preference(place: Place) -> tuple[float, bool]:
+        def preference(place: TopicIdPartition) -> tuple[float, bool]:
             is_leader = self._now[place][0] == source
             return abs(self._size(place) - wanted), is_leader is not leads_more
 
@@ -272,7 +272,7 @@ class _Work:
         taken = self._exchangeable(light, heavy)
         pairs = [(one, other) for one in given for other in (*taken, None)]
 
-        def left(pair: tuple[Place, Place | None]) -> float:
+        def left(pair: Exchange) -> float:
             return abs(gap - 2 * self._gain(pair))
 
         pairs = [pair for pair in pairs if self._is_allowed(pair, heavy, light)]
@@ -284,7 +284,7 @@ class _Work:
             self._replace(best[1], light, heavy)
         return True
 
-    def _exchangeable(self, source: NodeId, target: NodeId) -> list[Place]:
+    def _exchangeable(self, source: NodeId, target: NodeId) -> list[TopicIdPartition]:
         """A few of each size: the largest, and some that are small."""
         able = sorted(
             (
@@ -297,11 +297,11 @@ class _Work:
         )
         return able[:50] + able[50:][-50:]
 
-    def _gain(self, pair: tuple[Place, Place | None]) -> int:
+    def _gain(self, pair: Exchange) -> int:
         given, taken = pair
         return self._size(given) - (0 if taken is None else self._size(taken))
 
-    def _is_allowed(self, pair: tuple[Place, Place | None], heavy: NodeId, light: NodeId) -> bool:
+    def _is_allowed(self, pair: Exchange, heavy: NodeId, light: NodeId) -> bool:
         """Without one in return, if the numbers of replicas stay even."""
         if self._gain(pair) <= 0:
             return False

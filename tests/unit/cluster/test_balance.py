@@ -13,10 +13,22 @@ from goqueue.cluster.errors import NodeNotFound
 from goqueue.cluster.metadata import Metadata, NodeRegistered, NodeState, TopicCreated
 from goqueue.cluster.metadata.records import PartitionState
 from goqueue.model.errors import InvalidReplicaAssignment
-from goqueue.model.ids import NodeEpoch, NodeId, Timestamp, TopicId, TopicName
+from goqueue.model.ids import (
+    NodeEpoch,
+    NodeId,
+    Timestamp,
+    TopicId,
+    TopicIdPartition,
+    TopicName,
+)
 
 MB = 1024 * 1024
 TOPIC = TopicId(UUID(int=1))
+
+
+def sizes(*each: int) -> dict[TopicIdPartition, int]:
+    """Of the partitions of the topic, in order."""
+    return {TopicIdPartition(TOPIC, index): size for index, size in enumerate(each)}
 
 
 def cluster(
@@ -86,15 +98,14 @@ def test_only_onto_the_new_node_when_that_is_asked_for():
 
 def test_leaders_are_spread_without_copies():
     metadata = cluster([[1, 2, 3]] * 6)
-    found = plan(metadata, {(TOPIC, index): 100 * MB for index in range(6)})
+    found = plan(metadata, sizes(*[100 * MB] * 6))
     assert {leaders for _, leaders in loads(found).values()} == {2}
     assert sum(each.size for each in found.moves) == 0
 
 
 def test_bytes_are_spread_by_exchanges():
     metadata = cluster([[1], [1], [2], [2]], nodes=2)
-    sizes = {(TOPIC, 0): 100 * MB, (TOPIC, 1): 100 * MB, (TOPIC, 2): 1 * MB, (TOPIC, 3): 1 * MB}
-    found = plan(metadata, sizes)
+    found = plan(metadata, sizes(100 * MB, 100 * MB, 1 * MB, 1 * MB))
     after = [load.size for load in found.after.values()]
     assert max(after) - min(after) <= 20 * MB
     assert {load for load, _ in loads(found).values()} == {2}
@@ -103,7 +114,7 @@ def test_bytes_are_spread_by_exchanges():
 
 def test_small_differences_of_bytes_are_not_worth_a_copy():
     metadata = cluster([[1], [2]], nodes=2)
-    assert plan(metadata, {(TOPIC, 0): 10 * MB, (TOPIC, 1): 0}).moves == []
+    assert plan(metadata, sizes(10 * MB, 0)).moves == []
 
 
 def test_replicas_of_one_rack_go_apart():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from goqueue.broker.cluster.other_nodes import Verb
 from goqueue.broker.cluster.services import ClusterServices
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import NodeId, TopicId
+from goqueue.model.ids import NodeId, TopicIdPartition
 
 ASK_SECONDS = 10.0
 
@@ -46,16 +46,16 @@ class LogSizes:
             found[node_id] = answer
         return found
 
-    async def by_partition(self) -> Mapping[tuple[TopicId, int], int]:
+    async def by_partition(self) -> Mapping[TopicIdPartition, int]:
         """As the leader has it, or whoever answers."""
         sizes, metadata = await self.by_node(), self._broker.metadata
-        found: dict[tuple[TopicId, int], int] = {}
+        found: dict[TopicIdPartition, int] = {}
         for topic in self._broker.topics(internal=True):
             for index, state in enumerate(metadata.partitions.of(topic.topic_id)):
                 for node_id in (state.leader, *state.replicas):
                     size = sizes.get(node_id, {}).get(topic.name, {}).get(index)
                     if size is not None:
-                        found[topic.topic_id, index] = size
+                        found[TopicIdPartition(topic.topic_id, index)] = size
                         break
         return found
 

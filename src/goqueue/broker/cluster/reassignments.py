@@ -15,11 +15,9 @@ from goqueue.broker.replicas import FollowerLag, follower_lags
 from goqueue.cluster import NO_LEADER, Topic
 from goqueue.cluster.metadata import PartitionState
 from goqueue.model.errors import GoQueueError
-from goqueue.model.ids import NodeId
+from goqueue.model.ids import NodeId, TopicPartition
 
 ASK_SECONDS = 3.0
-
-Place = tuple[str, int]  # a topic's name, and the partition
 
 
 class FollowersOf(Verb[list[list[FollowerLag]]], frozen=True):
@@ -28,7 +26,7 @@ class FollowersOf(Verb[list[list[FollowerLag]]], frozen=True):
     name = "followers_of"
     reply_type = list[list[FollowerLag]]
 
-    partitions: list[Place]
+    partitions: list[TopicPartition]
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -67,7 +65,9 @@ class Reassignments:
                 by_leader[move.state.leader].append(place)
         found = list(moves)
         for leader, places in by_leader.items():
-            asked = [(str(moves[each].topic.name), moves[each].partition) for each in places]
+            asked = [
+                TopicPartition(moves[each].topic.name, moves[each].partition) for each in places
+            ]
             try:
                 told = await self._ask(leader, asked)
             except GoQueueError as error:
@@ -80,7 +80,7 @@ class Reassignments:
                 found[place] = msgspec.structs.replace(found[place], copies=copies)
         return found
 
-    async def _ask(self, leader: NodeId, places: list[Place]) -> list[list[FollowerLag]]:
+    async def _ask(self, leader: NodeId, places: list[TopicPartition]) -> list[list[FollowerLag]]:
         others = self._broker.others
         if leader == NO_LEADER:
             raise GoQueueError("no replica that is in sync answers: nothing is copied")
@@ -91,6 +91,6 @@ class Reassignments:
     async def _followers_here(self, _node_id: NodeId, verb: FollowersOf) -> list[list[FollowerLag]]:
         return [self._lags(each) for each in verb.partitions]
 
-    def _lags(self, place: Place) -> list[FollowerLag]:
+    def _lags(self, place: TopicPartition) -> list[FollowerLag]:
         bundle = self._broker.partitions.used_bundle(*place)
         return [] if bundle is None else follower_lags(bundle)

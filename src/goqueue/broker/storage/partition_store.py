@@ -459,7 +459,7 @@ class Partitions:
         async with self.files.removing():
             await self._disk.in_background(remove)
 
-    async def find_stored_replicas(self) -> list[tuple[TopicId, int]]:
+    async def find_stored_replicas(self) -> list[TopicIdPartition]:
         """The partitions that have files here, whoever has them now."""
         return await self._disk.in_background(self.directories.stored_replicas)
 

@@ -32,7 +32,7 @@ from goqueue.cluster import Topic
 from goqueue.log import checkpoint as checkpoints
 from goqueue.log import framed
 from goqueue.model.errors import CorruptData, GoQueueError, TopicNotFound
-from goqueue.model.ids import Timestamp, TopicId
+from goqueue.model.ids import Timestamp, TopicId, TopicIdPartition
 from goqueue.model.names import is_internal
 from goqueue.runtime import Disk
 
@@ -176,11 +176,11 @@ class TopicDirectories:
             self._move_away(source, f"{self._deleted}/{topic_id}-{index}")
         self.remove_deleted()
 
-    def stored_replicas(self) -> list[tuple[TopicId, int]]:
+    def stored_replicas(self) -> list[TopicIdPartition]:
         """The partitions that have files here, whoever has them now."""
         with self._lock:
             return [
-                (owner, int(index))
+                TopicIdPartition(owner, int(index))
                 for topic in self._disk.list_directory(self.logs)
                 if (owner := self._owner(topic)) is not None
                 for index in self._disk.list_directory(f"{self.logs}/{topic}")

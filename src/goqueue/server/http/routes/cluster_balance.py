@@ -9,7 +9,7 @@ from goqueue.api.cluster import PartitionMove, Reassignment
 from goqueue.cluster import Metadata
 from goqueue.cluster.balance import NodeLoad, Plan, plan, plan_onto, plan_replacement
 from goqueue.model.errors import InvalidRequest
-from goqueue.model.ids import NodeId, TopicId
+from goqueue.model.ids import NodeId, TopicIdPartition
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.routes.cluster_admin import reassign
 from goqueue.server.http.routes.family import Routes
@@ -42,7 +42,7 @@ async def rebalance(broker: TheBroker, data: JSONBody[Rebalance]) -> RebalanceRe
     return RebalanceResult(moves, loads, sum(each.bytes for each in moves), begun)
 
 
-def _plan(metadata: Metadata, sizes: Mapping[tuple[TopicId, int], int], data: Rebalance) -> Plan:
+def _plan(metadata: Metadata, sizes: Mapping[TopicIdPartition, int], data: Rebalance) -> Plan:
     if (data.replace is None) is not (data.with_ is None):
         raise InvalidRequest("replace and with are said together")
     chosen = [each is not None for each in (data.replace, data.onto, data.without)]
