@@ -153,6 +153,9 @@ class TransactionMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     priority: Annotated[int, msgspec.Meta(ge=0, le=4)] | str | None = None
     ttl: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)] | str | None = None
     encoding: Encoding | None = None
+    delay: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
+    """Deliver it so much later, if the transaction is committed."""
+    deliver_at: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | str | None = None
 
 
 class PublishMany(InTransaction, frozen=True, forbid_unknown_fields=True, kw_only=True):

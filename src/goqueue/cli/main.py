@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "consume": "Topics and messages",
     "group": "Topics and messages",
     "schedule": "Topics and messages",
+    "delay": "Topics and messages",
     "schema": "Topics and messages",
     "queue": "Queues",
     "dlq": "Queues",

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Records as bytes that are passed on: what a delay log is read for.
 
 A record is a head (length, attributes, timestamp delta, offset delta) and a body (key, value,

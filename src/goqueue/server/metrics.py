@@ -31,6 +31,7 @@ from goqueue.broker import Broker, Partition
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.model.errors import GoQueueError
 from goqueue.server.cluster_metrics import ClusterCollector
+from goqueue.server.delay_metrics import DelayCollector
 from goqueue.server.group_metrics import GroupCollector
 from goqueue.server.queue_metrics import QueueMetrics
 from goqueue.server.schedule_metrics import ScheduleMetrics
@@ -93,6 +94,7 @@ class Metrics:
         self.registry.register(ClusterCollector(broker))
         self.registry.register(SchemaCollector(broker))
         ScheduleMetrics(broker, self.registry)
+        self.registry.register(DelayCollector(broker))
         self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

@@ -81,7 +81,7 @@ class DelayedAppends:
 
         Raises what is wrong with the batches.
         """
-        for header in batches.verified_headers(data):
+        for header in batches.headers(data):
             if header.codec and header.codec <= compression.Codec.ZSTD:
                 reader = await partition.record_reader(data, header)
                 if any(mark in reader.block for mark in MARKS):

@@ -18,8 +18,10 @@ import msgspec
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.cluster.other_nodes import Verb
+from goqueue.broker.delays.appending import Admit
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import NO_LEADER, Topic
+from goqueue.delay import MARKS
 from goqueue.log import Appended
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId, Timestamp
@@ -137,6 +139,31 @@ class TransactionAppends:
 
     # --- the leader -------------------------------------------------------------------------------
 
+    async def append_here(
+        self,
+        partition: Partition,
+        batches: Sequence[bytearray],
+        left_out: Sequence[LeftOut | None],
+        admit: Admit,
+    ) -> list[Appended]:
+        """In the step of the caller, who is admitted; with delayed messages it takes longer."""
+        both = list(zip(batches, left_out, strict=True))
+        if not any(mark in batch for batch in batches for mark in MARKS):
+            append = self._broker.append
+            return [append(partition, each, is_checked=True, left_out=out) for each, out in both]
+        appended = []
+        for batch, out in both:
+            parts = await self._broker.delays.appends.append(
+                partition, batch, timeout_seconds=self._timeout_seconds, admit=admit, left_out=out
+            )
+            if parts is None:
+                await admit()
+                each = self._broker.append(partition, batch, is_checked=True, left_out=out)
+                appended.append(each)
+            else:
+                appended.append(parts.data)
+        return appended
+
     async def _append_here(self, _: NodeId, request: AppendInTransaction) -> list[AppendedThere]:
         topic = self._broker.topic_by_id(request.topic_id)
         partition = await self._broker.partition(topic.name, request.partition)
@@ -147,11 +174,12 @@ class TransactionAppends:
             )
             for batch in batches
         ]
-        _check_not_over(partition, request)
-        appended = [
-            self._broker.append(partition, each, is_checked=True, left_out=out)
-            for each, out in zip(batches, left_out, strict=True)
-        ]
+
+        async def admit() -> None:
+            _check_not_over(partition, request)
+
+        await admit()
+        appended = await self.append_here(partition, batches, left_out, admit)
         last = max(each.last_offset for each in appended)
         await partition.wait_committed(last, self._timeout_seconds)
         return list(map(describe_append, appended, left_out))

@@ -83,8 +83,12 @@ class TransactionMessages:
         left_out = await self._broker.check_schemas(
             partition, batch, transactional_id=transactional_id
         )
-        await self._admit(transactional_id, who, topic, [index], transaction_id)
-        appended = self._broker.append(partition, batch, is_checked=True, left_out=left_out)
+
+        async def admit() -> None:
+            await self._admit(transactional_id, who, topic, [index], transaction_id)
+
+        await admit()
+        (appended,) = await self._appends.append_here(partition, [batch], [left_out], admit)
         await partition.wait_committed(appended.last_offset, self._timeout_seconds)
         await transactions.wait_durable(transactional_id)
         return _describe(found, index, describe_append(appended, left_out))
@@ -131,11 +135,14 @@ class TransactionMessages:
         as_of = await self._admit(transactional_id, who, topic, list(placed), transaction_id)
         written: dict[int, list[AppendedThere]] = {}
         commits = []
+
+        async def admit() -> None:
+            await self._admit(transactional_id, who, topic, list(placed), transaction_id)
+
         for index, partition in partitions.items():
-            appended = [
-                self._broker.append(partition, batch, is_checked=True, left_out=out)
-                for batch, out in zip(batches_of[index], left_out[index], strict=True)
-            ]
+            appended = await self._appends.append_here(
+                partition, batches_of[index], left_out[index], admit
+            )
             written[index] = list(map(describe_append, appended, left_out[index]))
             commits.append(
                 partition.wait_committed(appended[-1].last_offset, self._timeout_seconds)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from goqueue.cli.command import command
+from goqueue.cli.commands.delay import read_delay
 from goqueue.cli.commands.topic import TopicName
 from goqueue.cli.failures import Failure, UsageFailure
 from goqueue.cli.output import for_people, show_table, show_value
@@ -41,6 +42,16 @@ def produce(
         TimeMs | None,
         option("Timestamp: RFC 3339, epoch milliseconds, or -1h for an hour ago. \\[now]"),
     ] = None,
+    delay: Annotated[
+        str | None, option("Deliver every message so much later: 30m, 1.5s, 7d.", metavar="TIME")
+    ] = None,
+    deliver_at: Annotated[
+        str | None,
+        option(
+            "Deliver every message then: RFC 3339 with an offset, or epoch milliseconds.",
+            metavar="TIME",
+        ),
+    ] = None,
     tombstone: Annotated[
         bool, option("Publish one message without a value, which deletes --key.")
     ] = False,
@@ -67,7 +78,8 @@ def produce(
     from goqueue.cli.intake import Defaults
     from goqueue.cli.publishing import Tally
 
-    defaults = Defaults(key, tuple((header or {}).items()), partition, timestamp)
+    headers = (*(header or {}).items(), *_delay_headers(delay, deliver_at))
+    defaults = Defaults(key, headers, partition, timestamp)
     if tombstone and (key is None or message or file):
         raise UsageFailure("--tombstone goes with --key, and with neither --message nor --file")
     given = [None] if tombstone else message
@@ -83,6 +95,15 @@ def produce(
         _report(topic, tally)
     if tally.failed:
         raise Failure(_problems(tally))
+
+
+def _delay_headers(delay: str | None, deliver_at: str | None) -> list[tuple[str, str]]:
+    """What the server takes them from."""
+    if delay is not None and deliver_at is not None:
+        raise UsageFailure("give --delay or --deliver-at, not both")
+    if delay is not None:
+        return [("gq-delay-ms", str(read_delay(delay)))]
+    return [] if deliver_at is None else [("gq-deliver-at", deliver_at)]
 
 
 def _make_messages(values: Iterable[str | None], defaults: "Defaults") -> "Iterator[Message]":
@@ -146,8 +167,11 @@ def _report(topic: str, tally: "Tally") -> None:
         show_value(_facts(topic, tally))
         return
     if tally.results:
-        rows = [(r.partition, r.offset, r.error.message if r.error else "") for r in tally.results]
-        show_table(("PARTITION", "OFFSET", "ERROR"), rows)
+        rows = [
+            (r.partition, r.offset, r.deliver_at or "", r.error.message if r.error else "")
+            for r in tally.results
+        ]
+        show_table(("PARTITION", "OFFSET", "DELIVER AT", "ERROR"), rows)
         return
     rate = tally.published / tally.seconds
     typer.echo(

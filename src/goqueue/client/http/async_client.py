@@ -19,6 +19,7 @@ from goqueue.client.http.addresses import Addresses
 from goqueue.client.http.async_schedules import AsyncScheduleVerbs
 from goqueue.client.http.async_transactions import AsyncTransactionalProducer
 from goqueue.client.http.calls import cluster as cluster_calls
+from goqueue.client.http.calls import delays as delay_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
 from goqueue.client.http.calls import schemas as schema_calls
@@ -132,6 +133,14 @@ class AsyncClient(AsyncScheduleVerbs):
     acls = async_verb(security_calls.acls)
     add_acls = async_verb(security_calls.add_acls)
     remove_acls = async_verb(security_calls.remove_acls)
+
+    # --- delayed messages -------------------------------------------------------------------------
+
+    delayed_messages = async_verb(delay_calls.delayed_messages)
+    delayed_message = async_verb(delay_calls.delayed_message)
+    cancel_delayed = async_verb(delay_calls.cancel_delayed)
+    reschedule_delayed = async_verb(delay_calls.reschedule_delayed)
+    delay_stats = async_verb(delay_calls.delay_stats)
 
     # --- the cluster ------------------------------------------------------------------------------
 

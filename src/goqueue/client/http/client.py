@@ -17,6 +17,7 @@ from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.addresses import Addresses
 from goqueue.client.http.calls import cluster as cluster_calls
+from goqueue.client.http.calls import delays as delay_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
 from goqueue.client.http.calls import schemas as schema_calls
@@ -132,6 +133,14 @@ class Client(ScheduleVerbs):
     acls = verb(security_calls.acls)
     add_acls = verb(security_calls.add_acls)
     remove_acls = verb(security_calls.remove_acls)
+
+    # --- delayed messages -------------------------------------------------------------------------
+
+    delayed_messages = verb(delay_calls.delayed_messages)
+    delayed_message = verb(delay_calls.delayed_message)
+    cancel_delayed = verb(delay_calls.cancel_delayed)
+    reschedule_delayed = verb(delay_calls.reschedule_delayed)
+    delay_stats = verb(delay_calls.delay_stats)
 
     # --- the cluster ------------------------------------------------------------------------------
 

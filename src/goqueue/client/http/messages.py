@@ -40,6 +40,10 @@ class Message(msgspec.Struct, frozen=True):
     """In queues: critical, high, normal, low, background, or 0 to 4."""
     ttl_ms: int | None = None
     """How long queues deliver it; None: as the group says."""
+    delay_ms: int | None = None
+    """Deliver it so much later; it is kept until then."""
+    deliver_at: int | str | None = None
+    """Deliver it then: wall-clock milliseconds, or RFC 3339."""
 
     @property
     def size_bytes(self) -> int:
@@ -107,6 +111,10 @@ def to_wire(message: Message) -> dict[str, Any]:
         wire["priority"] = message.priority
     if message.ttl_ms is not None:
         wire["ttl"] = message.ttl_ms
+    if message.delay_ms is not None:
+        wire["delay"] = message.delay_ms
+    if message.deliver_at is not None:
+        wire["deliver_at"] = message.deliver_at
     if not is_text:
         wire["encoding"] = BASE64
     return wire

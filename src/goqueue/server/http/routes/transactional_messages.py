@@ -99,4 +99,6 @@ def _input(message: TransactionMessage) -> MessageInput:
         message.priority,
         message.ttl,
         message.encoding,
+        message.delay,
+        message.deliver_at,
     )
