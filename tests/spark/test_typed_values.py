@@ -2,6 +2,7 @@
 written by the sink; read and written by Confluent's own serializers on the other side."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,6 +305,46 @@ def test_an_archive_gets_the_columns_of_a_schema_that_came_later(
     kept = _table(tmp_path / "lake" / topic).sort_by("id")
     assert kept["amount"].to_pylist() == [None, 2.5]
     assert kept["record_value"].to_pylist()[0] is not None
+
+
+GUIDE = Path(__file__).parents[2] / "docs/guides/spark.md"
+EARLIEST = '"startingOffsets", "earliest"'
+
+
+def test_the_examples_of_the_guide_run(
+    spark: "SparkSession",
+    broker: str,
+    make_topic: MakeTopic,
+    confluent: SchemaRegistryClient,
+    client: KafkaClient,
+    write: Write,
+    tmp_path: Path,
+):
+    """Reading by a schema, then writing what was read by one that is made of its columns."""
+    source, target = make_topic(), make_topic()
+    write(source, avro(confluent, source, FIRST, {"id": 1, "store": "a"}))
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    reading, writing = (each for each in blocks if '"value.format"' in each)
+    given: dict[str, Any] = {"spark": spark}
+    for text in (reading, writing):
+        for name, value in {
+            "127.0.0.1:9092": broker,
+            '"subscribe", "orders")': f'"subscribe", "{source}").option({EARLIEST})',
+            '"bills"': f'"{target}"',
+            "checkpoints/bills": str(tmp_path / "bills"),
+            "(\n    rows": "query = (\n    rows",
+        }.items():
+            text = text.replace(name, value)
+        exec(text, given)
+        if "rows" not in given:
+            assert given["orders"].columns == ["key", "id", "store", "timestamp"]
+            given["rows"] = given["orders"].selectExpr("cast(id as string) as order_id", "store")
+    given["query"].processAllAvailable()
+    given["query"].stop()
+    deserialize = AvroDeserializer(confluent)
+    context = SerializationContext(target, MessageField.VALUE)
+    found = [deserialize(value, context) for value in values_of(client, broker, target)]
+    assert found == [{"order_id": "1", "store": "a"}]
 
 
 def _table(folder: Path) -> Any:
