@@ -203,6 +203,15 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secret_file: str = ""
     """File with the secret that all nodes of the cluster share, at least 16 bytes (`openssl rand
     -hex 32` makes one). Nobody without it may connect to the cluster listener."""
+    cert_file: str = ""
+    """Certificate (PEM) of this node: the cluster port speaks TLS 1.3, and both sides show a
+    certificate that `ca_file` vouches for; names are not compared. All nodes have it, or none.
+    A renewed one is read at the next start."""
+    key_file: str = ""
+    """Private key (PEM, without a password) of `cert_file`, unless that file has both."""
+    ca_file: str = ""
+    """Certificates (PEM) of the authority that vouches for the nodes of this cluster, and for
+    nobody else."""
     rack: str = ""
     """Where this node stands: a rack, a room, a zone. Replicas are put in different ones, and
     consumers with the same `client.rack` read from a replica in their own."""
@@ -497,6 +506,10 @@ def _cluster_problems(cluster: ClusterConfig) -> Iterator[str]:
                 f"cluster.listen: {text} can be reached from other machines: give all nodes a"
                 " shared secret (cluster.secret_file), or listen on 127.0.0.1"
             )
+    if bool(cluster.cert_file) != bool(cluster.ca_file):
+        yield "cluster.cert_file and cluster.ca_file belong together: set both, or neither"
+    if cluster.key_file and not cluster.cert_file:
+        yield "cluster.key_file: a key needs its certificate (cluster.cert_file)"
     if cluster.seeds and not cluster.listen:
         yield "cluster.seeds: a node of a cluster listens for the others, too: set cluster.listen"
 

@@ -3,6 +3,7 @@
 from goqueue.runtime.clock import RealClock
 from goqueue.runtime.disk import OPEN_FILES_MAX, RealDisk
 from goqueue.runtime.environment import Clock, Disk, Environment, File, Listener, Network, Random
+from goqueue.runtime.mutual_tls import MutualTlsNetwork
 from goqueue.runtime.network import RealNetwork
 from goqueue.runtime.randomness import RealRandom
 from goqueue.runtime.steady import SteadyTime
@@ -19,6 +20,7 @@ __all__ = [
     "Environment",
     "File",
     "Listener",
+    "MutualTlsNetwork",
     "Network",
     "Random",
     "RealClock",

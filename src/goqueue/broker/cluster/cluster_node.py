@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from functools import partial
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from goqueue.broker.cluster.controller_service import ControllerService
 from goqueue.broker.cluster.election import Election, controller_addresses
 from goqueue.broker.cluster.forwarding import Decider, Forwarding
@@ -33,10 +35,10 @@ from goqueue.cluster.controller import IsrChange, Registration
 from goqueue.cluster.metadata import NO_NODE, PartitionState
 from goqueue.cluster.replication import IsrMember, IsrProposal, Leader
 from goqueue.cluster.throttles import Copy, Side, find_copy
-from goqueue.model.config import Address, Config
+from goqueue.model.config import Address, ClusterConfig, Config
 from goqueue.model.ids import NodeEpoch, NodeId
 from goqueue.model.quorum import LOCAL
-from goqueue.runtime import Environment
+from goqueue.runtime import Environment, MutualTlsNetwork
 from goqueue.wire.node_messages import NodeApi
 
 HANDED_OVER_AT_ONCE: Final = 50  # partitions
@@ -59,7 +61,8 @@ class ClusterNode:
     """Only the event loop's thread touches it."""
 
     def __init__(self, environment: Environment, config: Config, broker: ClusterBroker) -> None:
-        self._environment = environment
+        environment = among_nodes(environment, config.cluster)
+        self.environment = self._environment = environment
         self._config = config
         self._broker = broker
         self._node: NodeFile | None = None
@@ -335,3 +338,13 @@ class ClusterNode:
         if elsewhere is not None:
             return await elsewhere.alter_partition(epoch, change)
         return await self._broker.alter_partition(self.node_id, epoch, change)
+
+
+def among_nodes(environment: Environment, config: ClusterConfig) -> Environment:
+    """With TLS between the nodes, if they have certificates."""
+    if not config.cert_file:
+        return environment
+    network = MutualTlsNetwork(
+        environment.network, config.ca_file, config.cert_file, config.key_file
+    )
+    return msgspec.structs.replace(environment, network=network)

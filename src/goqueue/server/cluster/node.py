@@ -25,7 +25,7 @@ def cluster_listener(
         cluster.sent_quota,
     )
     return ClusterListener(
-        broker.environment,
+        cluster.environment,
         config.cluster.listen,
         cluster.identity,
         cluster.handlers,
