@@ -10,7 +10,7 @@ MINUTES ?= 60#         how long `make soak` goes on
 SCHEDULES ?= 1000#     how many seeds `make sim-cluster` tries, from FIRST on
 FIRST   ?= 0
 ROUNDS  ?= 30#         how many faults `make chaos-cluster` makes
-WORKERS ?= 4#          processes that `make test` divides the tests among; 0: none but its own
+WORKERS ?= 3#          processes that `make test` divides the tests among; 0: none but its own
 
 PIP             := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL         := $(PIP) install --quiet
@@ -48,7 +48,7 @@ demo: $(VENV)/spark $(VENV)/installed ## a data pipeline on Spark, killed and co
 # --- check and test ----------------------------------------------------------------------------
 
 # Who runs what is in tests/division.py.  Tests of real processes wait half of their time, for disks
-# and for each other: two cores are busy with four of them.
+# and for each other: two cores are busy with three of them.
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # Only the hot modules run in two ways: interpreted, their own tests do, and those of the modules that

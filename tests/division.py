@@ -1,4 +1,4 @@
-"""How tests are divided among processes: `make test` runs them in four.
+"""How tests are divided among processes: `make test` runs them in three.
 
 Tests that share what takes long to start are run by one of them: those that use Spark's session,
 those of a file, with the server they share.  The long ones come first.
