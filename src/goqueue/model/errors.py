@@ -156,6 +156,24 @@ class AccessDenied(GoQueueError):
     code = "access_denied"
 
 
+class TopicAccessDenied(AccessDenied):
+    """The caller lacks the permission on a topic, whether the topic exists or not."""
+
+    code = "topic_access_denied"
+
+
+class GroupAccessDenied(AccessDenied):
+    """The caller lacks the permission on a group."""
+
+    code = "group_access_denied"
+
+
+class TransactionalIdAccessDenied(AccessDenied):
+    """The caller lacks the permission on a transactional id."""
+
+    code = "transactional_id_access_denied"
+
+
 # --- the world's failure ----------------------------------------------------------------------
 
 

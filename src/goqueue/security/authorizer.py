@@ -101,17 +101,30 @@ class Authorizer:
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
         """Whether there may be a resource of that type to which it may do that."""
-        if self._grants(principal, operation, resource_type):
+        if self.is_admin(principal):
             return True
-        wanted = _ALLOWED_BY[operation]
-        return any(
-            acl.permission is Permission.ALLOW
-            and acl.operation in wanted
-            and _is_for(acl, principal, host)
+        own = [
+            acl
             for table in (self._literal, self._prefixed)
             for (kind, _), acls in table.items()
             if kind is resource_type
             for acl in acls
+            if _is_for(acl, principal, host)
+        ]
+        denied = [
+            acl
+            for acl in own
+            if acl.permission is Permission.DENY and acl.operation in (operation, Operation.ALL)
+        ]
+        if any(_covers_all(acl) for acl in denied):
+            return False
+        if self._grants(principal, operation, resource_type):
+            return True
+        wanted = _ALLOWED_BY[operation]
+        return any(
+            not any(_covers(denial, acl) for denial in denied)
+            for acl in own
+            if acl.permission is Permission.ALLOW and acl.operation in wanted
         )
 
     def _decide(
@@ -150,6 +163,17 @@ class Authorizer:
     def _roles_of(self, principal: Principal) -> tuple[str, ...]:
         own = self._roles.get(principal.name, ())
         return own + principal.roles if principal.roles else own
+
+
+def _covers_all(acl: Acl) -> bool:
+    return acl.pattern is Pattern.LITERAL and acl.name == ANY_NAME
+
+
+def _covers(denial: Acl, acl: Acl) -> bool:
+    """Whether the one denies all that the other allows."""
+    if denial.pattern is Pattern.PREFIXED:
+        return not _covers_all(acl) and acl.name.startswith(denial.name)
+    return acl.pattern is Pattern.LITERAL and acl.name == denial.name
 
 
 def _is_for(acl: Acl, principal: Principal, host: str) -> bool:

@@ -68,6 +68,11 @@ def credential_of(
         )
     if not salt:
         raise InvalidRequest("the salt is empty")
+    size = hashlib.new(name).digest_size
+    if len(salted_password) != size:
+        raise InvalidRequest(
+            f"a salted password of {len(salted_password)} bytes: {mechanism} has {size}"
+        )
     client_key = hmac.digest(salted_password, b"Client Key", name)
     server_key = hmac.digest(salted_password, b"Server Key", name)
     stored_key = hashlib.new(name, client_key).digest()

@@ -97,6 +97,22 @@ def test_any_resource() -> None:
     assert made.allows_any(ALICE, HOST, Operation.DESCRIBE, TOPIC)
     assert not made.allows_any(ALICE, HOST, Operation.READ, TOPIC)
     assert not made.allows_any(BOB, HOST, Operation.WRITE, TOPIC)
+    assert made.allows_any(Principal("root"), HOST, Operation.WRITE, TOPIC)
+
+
+def test_what_is_denied_is_not_any_resource() -> None:
+    deny, write = Permission.DENY, Operation.WRITE
+    for denial in ("*", "a.b"):
+        made = authorizer(acl("a.b", write), acl(denial, write, permission=deny))
+        assert not made.allows_any(ALICE, HOST, write, TOPIC), denial
+    prefixed = Pattern.PREFIXED
+    made = authorizer(acl("a.b", write), acl("a.", write, permission=deny, pattern=prefixed))
+    assert not made.allows_any(ALICE, HOST, write, TOPIC)
+    made = authorizer(acl("a.", write, pattern=prefixed), acl("a.b", write, permission=deny))
+    assert made.allows_any(ALICE, HOST, write, TOPIC)
+    made = authorizer(acl("*", Operation.ALL, permission=deny))
+    made.set_roles("alice", ("producer",))
+    assert not made.allows_any(ALICE, HOST, write, TOPIC)
 
 
 NAMES = st.sampled_from(["*", "a", "ab", "abc", "b"])

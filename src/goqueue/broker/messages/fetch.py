@@ -7,7 +7,7 @@ follower, and a follower may serve it: `broker/messages/follower_reads.py`.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -74,22 +74,28 @@ async def fetch(
     wanted: Iterable[PartitionFetch],
     limits: FetchLimits,
     reads: FollowerReads | None = None,
+    check: Callable[[str], None] | None = None,
 ) -> list[FetchedPartition]:
     """What there is of each partition, in the order in which they are named.
 
-    Without `reads` leaders serve, and nobody else.
+    Without `reads` leaders serve, and nobody else.  `check` raises for a topic, by its name, that
+    the caller may not read.
     """
     targets: list[Target] = []
     for number, each in enumerate(wanted, 1):
-        targets.append((each, await _find(broker, each)))
+        targets.append((each, await _find(broker, each, check)))
         if number % PARTITIONS_AT_ONCE == 0:
             await asyncio.sleep(0)
     return await _Fetch(broker.environment.clock, targets, limits, reads).run()
 
 
-async def _find(broker: Broker, wanted: PartitionFetch) -> Partition | GoQueueError:
+async def _find(
+    broker: Broker, wanted: PartitionFetch, check: Callable[[str], None] | None
+) -> Partition | GoQueueError:
     name, index = wanted.topic, wanted.index
     try:
+        if check is not None:
+            check(name if isinstance(name, str) else broker.topic_by_id(name).name)
         if isinstance(name, str):
             opened = broker.partitions.find_open(name, index)
             if opened is not None and opened.topic_id is not None:  # else it is the broker's own

@@ -47,6 +47,14 @@ class Permissions:
             return True
         return self.authorizer.allows(principal, host, operation, resource_type, name)
 
+    def allows_any(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Whether there may be such a resource to which it may do that."""
+        if not self.is_enforced:
+            return True
+        return self.authorizer.allows_any(principal, host, operation, resource_type)
+
     def allows_cluster(self, principal: Principal, host: str, operation: Operation) -> bool:
         return self.allows(principal, host, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 

@@ -29,7 +29,6 @@ class Authentication:
         self.login_seconds = config.auth.login_ms / 1000
         self._clock = broker.environment.clock
         self._logins = broker.logins
-        self._permissions = broker.permissions
         self._principal_rules = config.tls.principal_rules
         is_private = bool(config.tls.cert_file) or is_loopback(
             parse_address(config.kafka.listen).host
@@ -46,8 +45,7 @@ class Authentication:
         """As far as the connection itself says it; None: it has to log in."""
         if not self.is_enabled:
             return ANONYMOUS
-        shown = certificate_principal(transport, self._principal_rules)
-        return shown if shown is not None and self._permissions.is_admin(shown) else None
+        return certificate_principal(transport, self._principal_rules)
 
     def forget(self, connection: KafkaConnection) -> None:
         self._open.pop(connection, None)
@@ -88,10 +86,6 @@ class Authentication:
         if connection.principal not in (None, login.principal):
             raise AuthenticationFailed(
                 f"the connection belongs to {connection.principal}: another user needs another one"
-            )
-        if not self._permissions.is_admin(login.principal):
-            raise AuthenticationFailed(
-                f"{login.principal} has no role admin, which the Kafka listener demands of all"
             )
         del self._open[connection]
         connection.log_in(login.principal, login.lifetime_ms)

@@ -19,6 +19,7 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 from goqueue.groups import JoinRequest, Left, MemberIdentity, Protocol, SyncRequest
 from goqueue.groups.errors import MemberIdRequired
 from goqueue.model.errors import GoQueueError
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code
@@ -59,7 +60,7 @@ async def handle_join_group(context: Context, request: JoinGroupRequest) -> Join
 def _join_request(context: Context, request: JoinGroupRequest) -> JoinRequest:
     version = context.header.api_version
     return JoinRequest(
-        group_id=coordinated_group(context.broker, request.group_id),
+        group_id=coordinated_group(context, request.group_id, Operation.READ),
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=client_id(context),
@@ -91,7 +92,7 @@ async def handle_sync_group(context: Context, request: SyncGroupRequest) -> Sync
     try:
         synced = await context.broker.groups.sync(
             SyncRequest(
-                group_id=coordinated_group(context.broker, request.group_id),
+                group_id=coordinated_group(context, request.group_id, Operation.READ),
                 member_id=request.member_id,
                 generation=request.generation_id,
                 instance_id=request.group_instance_id,
@@ -114,7 +115,7 @@ async def handle_heartbeat(context: Context, request: HeartbeatRequest) -> Heart
     error_code = ErrorCode.none
     try:
         await context.broker.groups.heartbeat(
-            coordinated_group(context.broker, request.group_id),
+            coordinated_group(context, request.group_id, Operation.READ),
             request.member_id,
             generation=request.generation_id,
             instance_id=request.group_instance_id,
@@ -129,7 +130,7 @@ async def handle_leave_group(context: Context, request: LeaveGroupRequest) -> Le
         MemberIdentity(member.member_id, member.group_instance_id) for member in request.members
     ]
     try:
-        group_id = coordinated_group(context.broker, request.group_id)
+        group_id = coordinated_group(context, request.group_id, Operation.READ)
         left = await context.broker.groups.leave(group_id, leavers)
     except GoQueueError as error:
         return build(LeaveGroupResponse, error_code=coordinator_code(error))

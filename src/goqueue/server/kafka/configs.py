@@ -33,6 +33,7 @@ from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError, InvalidRequest, InvalidSetting
 from goqueue.model.names import refuse_internal, topic_name
 from goqueue.model.settings import SETTINGS, setting_text
+from goqueue.security import Operation
 from goqueue.server.kafka.broker_configs import change_broker, dynamic_entries
 from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
 from goqueue.server.kafka.context import Context
@@ -51,7 +52,7 @@ T = TypeVar("T")
 Changes = Mapping[str, str | None]
 
 
-class Operation(enum.IntEnum):
+class ConfigOperation(enum.IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -76,6 +77,7 @@ def _describe(
 ) -> DescribeConfigsResult:
     about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     try:
+        _demand(context, Operation.DESCRIBE_CONFIGS, resource)
         entries = _entries(context, resource)
     except GoQueueError as error:
         refusal = {"error_code": kafka_code(error), "error_message": str(error)}
@@ -83,6 +85,16 @@ def _describe(
     wanted = resource.configuration_keys or [entry.name for entry in entries]
     configs = tuple(_config(entry, request) for entry in entries if entry.name in wanted)
     return build(DescribeConfigsResult, **about, configs=configs, error_message=None)
+
+
+def _demand(context: Context, operation: Operation, resource: Any) -> None:
+    """Settings of nodes, and what is not known, are the cluster's."""
+    if resource.resource_type == TOPIC:
+        context.access.demand_topic(operation, resource.resource_name)
+    elif resource.resource_type == GROUP:
+        context.access.demand_group(operation, resource.resource_name)
+    else:
+        context.access.demand_cluster(operation)
 
 
 def _entries(context: Context, resource: DescribeConfigsResource) -> list[Entry]:
@@ -142,6 +154,8 @@ async def handle_list_config_resources(
     Version 0 asks for subscriptions to client metrics, of which there are none; loggers neither.
     """
     broker = context.broker
+    if not context.access.allows_cluster(Operation.DESCRIBE_CONFIGS):
+        return build(ListConfigResourcesResponse, error_code=ErrorCode.cluster_authorization_failed)
     names: dict[int, list[str]] = {
         TOPIC: [topic.name for topic in broker.topics()],
         BROKER: [str(node.node_id) for node in broker.metadata.nodes.members],
@@ -183,7 +197,7 @@ async def handle_alter_configs(
         await _change(context, resource, lambda _: values, request.validate_only, replace=True)
 
     result = alter_response.AlterConfigsResourceResponse
-    responses = await _alter(request.resources, alter, result)
+    responses = await _alter(context, request.resources, alter, result)
     return build(alter_response.AlterConfigsResponse, responses=responses)
 
 
@@ -201,12 +215,12 @@ async def handle_incremental_alter_configs(
         )
 
     result = incremental_response.AlterConfigsResourceResponse
-    responses = await _alter(request.resources, alter, result)
+    responses = await _alter(context, request.resources, alter, result)
     return build(incremental_response.IncrementalAlterConfigsResponse, responses=responses)
 
 
 async def _alter(
-    resources: Iterable[Any], alter: Callable[[Any], Any], result: type[T]
+    context: Context, resources: Iterable[Any], alter: Callable[[Any], Any], result: type[T]
 ) -> tuple[T, ...]:
     """One answer for each resource."""
     times = Counter((each.resource_type, each.resource_name) for each in resources)
@@ -216,6 +230,7 @@ async def _alter(
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequest("the request names this resource more than once")
+            _demand(context, Operation.ALTER_CONFIGS, resource)
             await alter(resource)
         except GoQueueError as error:
             refusal = {"error_code": kafka_code(error), "error_message": str(error)}
@@ -260,9 +275,9 @@ async def _change_plain(
 def _plain(change: incremental_request.AlterableConfig) -> str | None:
     """The new value of a setting that is no list; None for its default."""
     operation = int(change.config_operation)
-    if operation == Operation.DELETE:
+    if operation == ConfigOperation.DELETE:
         return None
-    if operation != Operation.SET:
+    if operation != ConfigOperation.SET:
         raise InvalidSetting(f"{change.name} is not a list: it can be set or unset")
     if change.value is None:
         raise InvalidRequest(f"{change.name} has no value")
@@ -291,16 +306,16 @@ def _changes(topic: Topic, operations: Iterable[incremental_request.AlterableCon
 def _apply_operation(topic: Topic, change: incremental_request.AlterableConfig) -> str | None:
     """The setting's new value; None for its default."""
     name, value, operation = change.name, change.value, int(change.config_operation)
-    if operation == Operation.DELETE:
+    if operation == ConfigOperation.DELETE:
         return None
     if value is None:
         raise InvalidRequest(f"{name} has no value")
     match operation:
-        case Operation.SET:
+        case ConfigOperation.SET:
             return value
-        case Operation.APPEND:
+        case ConfigOperation.APPEND:
             return ",".join(sorted(_list_value(topic, name) | _items(value)))
-        case Operation.SUBTRACT:
+        case ConfigOperation.SUBTRACT:
             return ",".join(sorted(_list_value(topic, name) - _items(value)))
         case _:
             raise InvalidRequest(f"{name}: operation {operation} is none of 0 to 3")

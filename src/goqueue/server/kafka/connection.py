@@ -136,6 +136,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._login_until = now + lifetime_ms / 1000 if lifetime_ms else math.inf
         self._frames.frame_bytes_max = self._config.request_bytes_max
 
+    @property
+    def host(self) -> str:
+        """The peer's address, without its port."""
+        return self.peer.rpartition(":")[0]
+
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.space()
 

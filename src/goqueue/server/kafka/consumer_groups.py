@@ -20,12 +20,12 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 from goqueue.broker import Broker
 from goqueue.groups import GroupDescription, HeartbeatRequest, MemberDescription, PartitionSet
 from goqueue.groups.errors import GroupNotFound
-from goqueue.model.errors import GoQueueError, TopicIdNotFound
+from goqueue.model.errors import GoQueueError, TopicAccessDenied, TopicIdNotFound
 from goqueue.model.ids import GroupId, TopicId, TopicIdPartition, TopicName
+from goqueue.security import Operation, ResourceType
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code
-from goqueue.server.kafka.group_admin import authorized_operations
 from goqueue.server.kafka.group_names import client_host, client_id
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build, duration, milliseconds
@@ -54,7 +54,7 @@ async def handle_consumer_group_heartbeat(
         member_id=response.member_id,
         member_epoch=response.member_epoch,
         heartbeat_interval=duration(response.heartbeat_interval_ms),
-        assignment=None if response.assigned is None else _assignment(response.assigned),
+        assignment=None if response.assigned is None else _assignment(context, response.assigned),
     )
 
 
@@ -62,8 +62,11 @@ def _heartbeat_request(
     context: Context, request: ConsumerGroupHeartbeatRequest
 ) -> HeartbeatRequest:
     names, owned = request.subscribed_topic_names, request.topic_partitions
+    group_id = coordinated_group(context, request.group_id, Operation.READ)
+    for name in names or ():
+        context.access.demand_topic(Operation.DESCRIBE, name)
     return HeartbeatRequest(
-        group_id=coordinated_group(context.broker, request.group_id),
+        group_id=group_id,
         member_id=request.member_id or _new_member_id(context, request),
         member_epoch=request.member_epoch,
         instance_id=request.instance_id,
@@ -92,14 +95,21 @@ def _new_member_id(context: Context, request: ConsumerGroupHeartbeatRequest) -> 
     return context.broker.groups.new_member_id(client_id(context))
 
 
-def _assignment(partitions: PartitionSet) -> Assignment:
+def _assignment(context: Context, partitions: PartitionSet) -> Assignment:
+    """Without topics that a regular expression matched and the member may not see."""
     return build(
         Assignment,
         topic_partitions=tuple(
             build(TopicPartitions, topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in _by_topic(partitions)
+            if not context.access.is_enforced or _may_see(context, topic_id)
         ),
     )
+
+
+def _may_see(context: Context, topic_id: TopicId) -> bool:
+    name = _topic_name(context.broker, topic_id)
+    return name is not None and context.access.allows_topic(Operation.DESCRIBE, name)
 
 
 def _by_topic(partitions: PartitionSet) -> Iterable[tuple[TopicId, tuple[int, ...]]]:
@@ -115,19 +125,22 @@ def _by_topic(partitions: PartitionSet) -> Iterable[tuple[TopicId, tuple[int, ..
 async def handle_consumer_group_describe(
     context: Context, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    operations = authorized_operations(asked=request.include_authorized_operations)
+    asked = request.include_authorized_operations
     names = dict.fromkeys(request.group_ids)
     try:
         async with context.broker.groups.barrier_of(*map(GroupId, names)):
-            groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+            groups = [_describe(context, name, asked=asked) async for name in in_turns(names)]
     except GoQueueError as error:
         groups = [_refuse(name, error) for name in names]
     return build(ConsumerGroupDescribeResponse, groups=tuple(groups))
 
 
-def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
+def _describe(context: Context, name: str, *, asked: bool) -> DescribedGroup:
+    broker = context.broker
     try:
-        group = _consumer_group(broker, coordinated_group(broker, name))
+        group = _consumer_group(broker, coordinated_group(context, name, Operation.DESCRIBE))
+        if context.access.is_enforced:
+            _check_topics(context, group)
     except GoQueueError as error:
         return _refuse(name, error)
     return build(
@@ -138,8 +151,19 @@ def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
         assignment_epoch=group.target_epoch,
         assignor_name=group.protocol,
         members=tuple(_describe_member(broker, member) for member in group.members),
-        authorized_operations=operations,
+        authorized_operations=context.access.operations(ResourceType.GROUP, name, asked=asked),
     )
+
+
+def _check_topics(context: Context, group: GroupDescription) -> None:
+    """Who may not see all topics of a group does not see its members, as in Kafka."""
+    names = {name for each in group.members for name in each.subscribed_names}
+    for each in group.members:
+        ids = {topic_id for topic_id, _ in each.assigned | each.target}
+        names |= {name for topic_id in ids if (name := _topic_name(context.broker, topic_id))}
+    for name in names:
+        if not context.access.allows_topic(Operation.DESCRIBE, name):
+            raise TopicAccessDenied("the group has a topic that the caller may not describe")
 
 
 def _refuse(name: str, error: GoQueueError) -> DescribedGroup:

@@ -7,13 +7,19 @@ the client looks for the coordinator again.
 from goqueue.broker import Broker
 from goqueue.model.errors import NotCoordinator
 from goqueue.model.ids import GroupId
+from goqueue.security import Operation
+from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.group_names import named_group
 
 
-def coordinated_group(broker: Broker, name: str) -> GroupId:
-    """The group, which this node coordinates; raises `InvalidGroupId` or `NotCoordinator`."""
+def coordinated_group(context: Context, name: str, operation: Operation) -> GroupId:
+    """The group, which this node coordinates, and to which the client may do that.
+
+    Raises `GroupAccessDenied`, `InvalidGroupId` or `NotCoordinator`.
+    """
+    context.access.demand_group(operation, name)
     group_id = named_group(name)
-    check_group(broker, group_id)
+    check_group(context.broker, group_id)
     return group_id
 
 
@@ -24,8 +30,15 @@ def check_group(broker: Broker, group_id: GroupId) -> None:
         raise NotCoordinator(f"node {coordinator} coordinates group {group_id!r}")
 
 
-def coordinated_transaction(broker: Broker, transactional_id: str) -> str:
-    """The id, whose transactions this node coordinates; raises `NotCoordinator`."""
+def coordinated_transaction(
+    context: Context, transactional_id: str, operation: Operation = Operation.WRITE
+) -> str:
+    """The id, whose transactions this node coordinates, and to which the client may do that.
+
+    Raises `TransactionalIdAccessDenied` or `NotCoordinator`.
+    """
+    context.access.demand_transactional_id(operation, transactional_id)
+    broker = context.broker
     coordinator = broker.transaction_coordinator(transactional_id)
     if coordinator != broker.node_id:
         raise NotCoordinator(

@@ -15,6 +15,7 @@ from goqueue.broker import Broker
 from goqueue.cluster.controller import ElectionType
 from goqueue.cluster.errors import ElectionNotNeeded
 from goqueue.model.errors import GoQueueError
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import in_turns
@@ -27,6 +28,8 @@ async def handle_elect_leaders(
     context: Context, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     """Of all partitions together only those are told that had an election."""
+    if not context.access.allows_cluster(Operation.ALTER):
+        return _refuse(request, ErrorCode.cluster_authorization_failed)
     election_type = ELECTION_TYPES.get(request.election_type)
     if election_type is None:
         return build(ElectLeadersResponse, error_code=ErrorCode.invalid_request)
@@ -40,6 +43,22 @@ async def handle_elect_leaders(
         if told:
             results.append(build(ReplicaElectionResult, topic=topic, partition_result=tuple(told)))
     return build(ElectLeadersResponse, replica_election_results=tuple(results))
+
+
+def _refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+    """All of it, and each partition, since the oldest version has no other word for it."""
+    results = tuple(
+        build(
+            ReplicaElectionResult,
+            topic=asked.topic,
+            partition_result=tuple(
+                build(PartitionResult, partition_id=index, error_code=code, error_message=None)
+                for index in asked.partitions
+            ),
+        )
+        for asked in request.topic_partitions or ()
+    )
+    return build(ElectLeadersResponse, error_code=code, replica_election_results=results)
 
 
 NOT_NEEDED: Final = kafka_code(ElectionNotNeeded(""))

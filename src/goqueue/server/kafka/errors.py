@@ -50,6 +50,9 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.Unauthorized: ErrorCode.cluster_authorization_failed,
     errors.AuthenticationFailed: ErrorCode.sasl_authentication_failed,
     errors.AccessDenied: ErrorCode.cluster_authorization_failed,
+    errors.TopicAccessDenied: ErrorCode.topic_authorization_failed,
+    errors.GroupAccessDenied: ErrorCode.group_authorization_failed,
+    errors.TransactionalIdAccessDenied: ErrorCode.transactional_id_authorization_failed,
     errors.UserNotFound: ErrorCode.resource_not_found,
     errors.ApiKeyNotFound: ErrorCode.resource_not_found,
     # Retriable for producers, so that they go on by themselves once there is room.

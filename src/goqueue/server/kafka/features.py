@@ -5,6 +5,7 @@ from kio.schema.update_features.v2.request import UpdateFeaturesRequest
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
 from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.wire.messages import build
@@ -15,6 +16,7 @@ async def handle_update_features(
 ) -> UpdateFeaturesResponse:
     """Raised to what all nodes support; what is in use already may be asked for."""
     try:
+        context.access.demand_cluster(Operation.ALTER)
         names = [each.feature for each in request.feature_updates]
         if not names or len(set(names)) < len(names):
             raise InvalidRequest("name the features to update, each once")

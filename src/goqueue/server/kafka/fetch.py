@@ -1,5 +1,6 @@
 """Fetch: the partitions of a request for the broker's `fetch`, and what it gives as a response."""
 
+from functools import partial
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -10,6 +11,8 @@ from goqueue.broker.messages.follower_reads import FollowerReads
 from goqueue.log import AbortedRange
 from goqueue.model.batch import Buffer
 from goqueue.model.ids import Offset
+from goqueue.security import Operation
+from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, list_requested
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
@@ -31,7 +34,11 @@ WAIT_MS_MAX = 300_000
 
 
 async def handle_fetch(
-    broker: Broker, sessions: FetchSessions, bytes_max: int, header: RequestHeader
+    broker: Broker,
+    access: Access,
+    sessions: FetchSessions,
+    bytes_max: int,
+    header: RequestHeader,
 ) -> list[Buffer]:
     version = header.api_version
     request = decode_fetch(version, header.body)
@@ -60,7 +67,8 @@ async def handle_fetch(
     reads = FollowerReads(broker, request.rack_id) if request.rack_id else None
     topics: dict[str | UUID, list[FetchPartitionResponse]] = {}
     leaders: set[int] = set()  # that clients are sent to
-    for found in await fetch(broker, wanted, limits, reads):
+    check = partial(access.demand_topic, Operation.READ) if access.is_enforced else None
+    for found in await fetch(broker, wanted, limits, reads, check):
         key = found.wanted.topic, found.wanted.index
         is_news = session is None or session.is_news(key, found)
         if is_news or request.session_epoch == OPEN_EPOCH:

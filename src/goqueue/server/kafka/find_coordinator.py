@@ -6,9 +6,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 
-from goqueue.broker import Broker
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.nodes import address_of
@@ -34,7 +34,7 @@ def _coordinator(context: Context, key_type: int, key: str) -> Coordinator:
         text = f"key type {key_type}: groups (0) and transactions (1) have coordinators"
         return _refuse(key, ErrorCode.invalid_request, text)
     try:
-        node_id = _find(context.broker, key_type, key)
+        node_id = _find(context, key_type, key)
     except GoQueueError as error:
         return _refuse(key, coordinator_code(error), str(error))
     node = context.broker.metadata.nodes.get(node_id)
@@ -52,10 +52,12 @@ def _coordinator(context: Context, key_type: int, key: str) -> Coordinator:
     )
 
 
-def _find(broker: Broker, key_type: int, key: str) -> NodeId:
+def _find(context: Context, key_type: int, key: str) -> NodeId:
     if key_type == KeyType.GROUP:
-        return broker.group_coordinator(key)
-    return broker.transaction_coordinator(key)
+        context.access.demand_group(Operation.DESCRIBE, key)
+        return context.broker.group_coordinator(key)
+    context.access.demand_transactional_id(Operation.DESCRIBE, key)
+    return context.broker.transaction_coordinator(key)
 
 
 def _refuse(key: str, code: ErrorCode, message: str) -> Coordinator:

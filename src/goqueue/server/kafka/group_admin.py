@@ -17,19 +17,12 @@ from goqueue.groups import GroupDescription, MemberDescription
 from goqueue.groups.errors import GroupNotFound
 from goqueue.model.errors import GoQueueError, NotCoordinator
 from goqueue.model.ids import GroupId
-from goqueue.server.kafka import authorized_operations as allowed
-from goqueue.server.kafka.authorized_operations import operations_if
+from goqueue.security import Operation, ResourceType
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import check_group
 from goqueue.server.kafka.errors import coordinator_code
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build
-
-
-def authorized_operations(*, asked: bool) -> int:
-    """What the caller may do to a group."""
-    return operations_if(asked, allowed.GROUP)
-
 
 # --- ListGroups -------------------------------------------------------------------------------
 
@@ -44,6 +37,7 @@ async def handle_list_groups(context: Context, request: ListGroupsRequest) -> Li
         return build(ListGroupsResponse)
     except GoQueueError as error:
         return build(ListGroupsResponse, error_code=coordinator_code(error))
+    sees_all = context.access.allows_cluster(Operation.DESCRIBE)
     return build(
         ListGroupsResponse,
         groups=tuple(
@@ -55,6 +49,7 @@ async def handle_list_groups(context: Context, request: ListGroupsRequest) -> Li
                 group_type=group.group_type.title(),
             )
             for group in found
+            if sees_all or context.access.allows_group(Operation.DESCRIBE, group.group_id)
         ),
     )
 
@@ -65,18 +60,20 @@ async def handle_list_groups(context: Context, request: ListGroupsRequest) -> Li
 async def handle_describe_groups(
     context: Context, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    operations = authorized_operations(asked=request.include_authorized_operations)
+    asked = request.include_authorized_operations
     names = dict.fromkeys(request.groups)
     try:
         async with context.broker.groups.barrier_of(*map(GroupId, names)):
-            groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+            groups = [_describe(context, name, asked=asked) async for name in in_turns(names)]
     except GoQueueError as error:
         groups = [_refuse(name, error) for name in names]
     return build(DescribeGroupsResponse, groups=tuple(groups))
 
 
-def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
+def _describe(context: Context, name: str, *, asked: bool) -> DescribedGroup:
+    broker = context.broker
     try:
+        context.access.demand_group(Operation.DESCRIBE, name)
         check_group(broker, GroupId(name))
         group = _classic_group(broker, GroupId(name))
     except GoQueueError as error:
@@ -89,7 +86,7 @@ def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
         protocol_type=group.protocol_type,
         protocol_data=group.protocol if is_stable else "",
         members=tuple(_describe_member(member, is_stable) for member in group.members),
-        authorized_operations=operations,
+        authorized_operations=context.access.operations(ResourceType.GROUP, name, asked=asked),
     )
 
 
@@ -129,15 +126,16 @@ def _describe_member(member: MemberDescription, is_stable: bool) -> DescribedGro
 async def handle_delete_groups(
     context: Context, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
-    results = [await _delete(context.broker, name) for name in request.groups_names]
+    results = [await _delete(context, name) for name in request.groups_names]
     return build(DeleteGroupsResponse, results=tuple(results))
 
 
-async def _delete(broker: Broker, name: str) -> DeletableGroupResult:
+async def _delete(context: Context, name: str) -> DeletableGroupResult:
     error_code = ErrorCode.none
     try:
-        check_group(broker, GroupId(name))
-        await broker.queue_groups.delete(GroupId(name))
+        context.access.demand_group(Operation.DELETE, name)
+        check_group(context.broker, GroupId(name))
+        await context.broker.queue_groups.delete(GroupId(name))
     except GoQueueError as error:
         error_code = coordinator_code(error)
     return build(DeletableGroupResult, group_id=name, error_code=error_code)

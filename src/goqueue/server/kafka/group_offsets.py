@@ -4,7 +4,7 @@ Clients name topics, or from version 10 of commit and fetch on their ids.  Group
 id is turned into the name at the listener, and answers carry both.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
@@ -29,8 +29,14 @@ from goqueue.groups import (
     PartitionResult,
 )
 from goqueue.groups.errors import StaleMemberEpoch
-from goqueue.model.errors import GoQueueError, TopicNotFound
+from goqueue.model.errors import (
+    GoQueueError,
+    GroupAccessDenied,
+    TopicAccessDenied,
+    TopicNotFound,
+)
 from goqueue.model.ids import GroupId, Offset, TopicName, TopicPartition
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import check_group, coordinated_group
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
@@ -76,11 +82,17 @@ class Found(NamedTuple):
     error_code: ErrorCode
 
 
-def _find(broker: Broker, wanted: NamedTopic, version: int) -> Found:
+def _find(context: Context, wanted: NamedTopic, operation: Operation) -> Found:
+    """If the client may do that to it."""
+    broker, access = context.broker, context.access
     try:
-        if version >= TOPIC_IDS_FROM:
-            return Found(broker.topic_by_id(wanted.topic_id or UUID(int=0)), ErrorCode.none)
-        return Found(broker.topic(wanted.name), ErrorCode.none)
+        if context.header.api_version >= TOPIC_IDS_FROM:
+            topic = broker.topic_by_id(wanted.topic_id or UUID(int=0))
+            access.demand_topic(operation, topic.name)
+        else:
+            access.demand_topic(operation, wanted.name)
+            topic = broker.topic(wanted.name)
+        return Found(topic, ErrorCode.none)
     except GoQueueError as error:
         return Found(None, kafka_code(error))
 
@@ -91,13 +103,25 @@ def _find(broker: Broker, wanted: NamedTopic, version: int) -> Found:
 async def handle_offset_commit(
     context: Context, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
-    version = context.header.api_version
-    topics = [(topic, _find(context.broker, topic, version)) for topic in request.topics]
+    try:
+        context.access.demand_group(Operation.READ, request.group_id)
+    except GroupAccessDenied as error:
+        return _refuse_commit(request, kafka_code(error))
+    topics = [(topic, _find(context, topic, Operation.READ)) for topic in request.topics]
     offsets = tuple(_offsets(topics))
     codes = await _commit(context, request, offsets)
     return build(
         OffsetCommitResponse,
         topics=tuple(_commit_topic(topic, found, codes) for topic, found in topics),
+    )
+
+
+def _refuse_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    """All of it: what there is, is not told."""
+    refused = Found(None, code)
+    return build(
+        OffsetCommitResponse,
+        topics=tuple(_commit_topic(topic, refused, {}) for topic in request.topics),
     )
 
 
@@ -124,7 +148,7 @@ async def _commit(
     try:
         results = await context.broker.groups.commit(
             CommitRequest(
-                group_id=coordinated_group(context.broker, request.group_id),
+                group_id=coordinated_group(context, request.group_id, Operation.READ),
                 offsets=offsets,
                 member_id=request.member_id,
                 generation=request.generation_id_or_member_epoch,
@@ -212,16 +236,17 @@ def _fetch_group(
     context: Context, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """All of it in one moment: an end that is awaited must not come between offset and answer."""
-    broker, version = context.broker, context.header.api_version
+    broker = context.broker
     group_id = GroupId(group.group_id)
     try:
+        context.access.demand_group(Operation.DESCRIBE, group_id)
         check_group(broker, group_id)
         machine = broker.groups.host_of(group_id).ahead
     except GoQueueError as error:
         return _refuse_group(context, group, error)
     topics = None
     if group.topics is not None:
-        topics = [(topic, _find(broker, topic, version)) for topic in group.topics]
+        topics = [(topic, _find(context, topic, Operation.DESCRIBE)) for topic in group.topics]
     wanted = FetchRequest(
         group_id=group_id,
         partitions=None if topics is None else tuple(_list_wanted(topics)),
@@ -230,7 +255,7 @@ def _fetch_group(
     )
     (fetched,) = machine.fetch([wanted]).reply.reply
     if topics is None:
-        answers = _all_topics(broker, fetched, version)
+        answers = _all_topics(context, fetched)
     else:
         answers = tuple(_fetch_topic(topic, found, fetched) for topic, found in topics)
     if require_stable:
@@ -255,9 +280,15 @@ def _list_wanted(
 def _fetch_topic(
     topic: OffsetFetchRequestTopic, found: Found, fetched: FetchedOffsets
 ) -> OffsetFetchResponseTopic:
-    """A topic that is not there has no offsets; only one asked for by id is a mistake."""
+    """A topic that is not there has no offsets; only one asked for by id is a mistake.
+
+    One that the client may not see is refused.
+    """
     name = TopicName(topic.name) if found.topic is None else found.topic.name
-    unknown_id = found.error_code is ErrorCode.unknown_topic_id
+    is_refused = found.error_code in (
+        ErrorCode.unknown_topic_id,
+        ErrorCode.topic_authorization_failed,
+    )
     return build(
         OffsetFetchResponseTopic,
         topic_id=topic.topic_id,
@@ -266,7 +297,7 @@ def _fetch_topic(
             _fetch_partition(
                 index,
                 fetched.offsets.get(TopicPartition(name, index)),
-                ErrorCode.unknown_topic_id if unknown_id else ErrorCode.none,
+                found.error_code if is_refused else ErrorCode.none,
             )
             for index in topic.partition_indexes
         ),
@@ -280,20 +311,21 @@ def _stable(
     pending, name = machine.pending_offsets.of(GroupId(group_id)), TopicName(topic.name)
     partitions = tuple(
         _fetch_partition(partition.partition_index, None, ErrorCode.unstable_offset_commit)
-        if TopicPartition(name, partition.partition_index) in pending
+        if partition.error_code is ErrorCode.none
+        and TopicPartition(name, partition.partition_index) in pending
         else partition
         for partition in topic.partitions
     )
     return replace(topic, partitions=partitions)
 
 
-def _all_topics(
-    broker: Broker, fetched: FetchedOffsets, version: int
-) -> tuple[OffsetFetchResponseTopic, ...]:
+def _all_topics(context: Context, fetched: FetchedOffsets) -> tuple[OffsetFetchResponseTopic, ...]:
+    """Those that the client may see."""
+    version, access = context.header.api_version, context.access
     topics: dict[TopicName, list[OffsetFetchResponsePartition]] = {}
     for (name, index), committed in sorted(fetched.offsets.items()):
         topics.setdefault(name, []).append(_fetch_partition(index, committed))
-    ids = {name: _topic_id(broker, name) for name in topics}
+    ids = {name: _topic_id(context.broker, name) for name in topics}
     return tuple(
         build(
             OffsetFetchResponseTopic,
@@ -302,7 +334,8 @@ def _all_topics(
             partitions=tuple(partitions),
         )
         for name, partitions in topics.items()
-        if version < TOPIC_IDS_FROM or ids[name] is not None
+        if (version < TOPIC_IDS_FROM or ids[name] is not None)
+        and access.allows_topic(Operation.DESCRIBE, name)
     )
 
 
@@ -330,25 +363,32 @@ def _fetch_partition(
 async def handle_offset_delete(
     context: Context, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
-    broker = context.broker
+    broker, access = context.broker, context.access
+    allowed = {
+        str(topic.name)
+        for topic in request.topics
+        if access.allows_topic(Operation.READ, topic.name)
+    }
     wanted: list[TopicPartition] = [
         TopicPartition(TopicName(topic.name), partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
-        if broker.metadata.find(topic.name) is not None
+        if topic.name in allowed and broker.metadata.find(topic.name) is not None
     ]
     try:
-        group_id = coordinated_group(broker, request.group_id)
+        group_id = coordinated_group(context, request.group_id, Operation.DELETE)
         results = await broker.groups.delete_offsets(group_id, wanted)
     except GoQueueError as error:
         return build(OffsetDeleteResponse, error_code=coordinator_code(error))
-    return build(OffsetDeleteResponse, topics=_delete_topics(request, _codes(results)))
+    return build(OffsetDeleteResponse, topics=_delete_topics(request, allowed, _codes(results)))
 
 
 def _delete_topics(
-    request: OffsetDeleteRequest, codes: Mapping[TopicPartition, ErrorCode]
+    request: OffsetDeleteRequest,
+    allowed: Collection[str],
+    codes: Mapping[TopicPartition, ErrorCode],
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
-    missing = kafka_code(TopicNotFound("not there"))
+    missing, denied = (kafka_code(each("")) for each in (TopicNotFound, TopicAccessDenied))
     return tuple(
         build(
             OffsetDeleteResponseTopic,
@@ -358,7 +398,8 @@ def _delete_topics(
                     OffsetDeleteResponsePartition,
                     partition_index=partition.partition_index,
                     error_code=codes.get(
-                        TopicPartition(TopicName(topic.name), partition.partition_index), missing
+                        TopicPartition(TopicName(topic.name), partition.partition_index),
+                        missing if topic.name in allowed else denied,
                     ),
                 )
                 for partition in topic.partitions

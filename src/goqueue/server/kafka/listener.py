@@ -9,10 +9,12 @@ from typing import Final
 
 from goqueue.broker import Broker
 from goqueue.model.config import Address, KafkaConfig, parse_address
-from goqueue.security import Principal
+from goqueue.security import ANONYMOUS, Principal
+from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.authentication import SASL_APIS, Authentication
 from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.context import Context
+from goqueue.server.kafka.demands import DEMANDS
 from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
 from goqueue.server.kafka.frame_listener import FrameListener
@@ -45,6 +47,7 @@ class KafkaListener(FrameListener):
         self._metrics = metrics
         self._authentication = Authentication(broker)
         self.login_seconds = self._authentication.login_seconds
+        self._unchecked = Access(broker.permissions, ANONYMOUS, "")
         self._sessions = FetchSessions(config.fetch_sessions_max, broker.environment.random)
 
     # --- addresses --------------------------------------------------------------------------------
@@ -105,12 +108,19 @@ class KafkaListener(FrameListener):
         if connection.principal is None and api_key != ApiKey.API_VERSIONS:
             await self._authentication.handle(connection, header, slot)
         elif api_key == ApiKey.PRODUCE:
-            await handle_produce(self._broker, header, slot)
+            await handle_produce(self._broker, self._access_of(connection), header, slot)
         elif api_key == ApiKey.FETCH:
             bytes_max = self._fetch_bytes_max()
-            slot.fill(await handle_fetch(self._broker, self._sessions, bytes_max, header))
+            access = self._access_of(connection)
+            slot.fill(await handle_fetch(self._broker, access, self._sessions, bytes_max, header))
         else:
             await self._handle_other(connection, header, slot)
+
+    def _access_of(self, connection: KafkaConnection) -> Access:
+        if not self._unchecked.is_enforced:
+            return self._unchecked
+        principal = connection.principal or ANONYMOUS  # who may ask for versions
+        return Access(self._broker.permissions, principal, connection.host)
 
     async def _handle_other(
         self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
@@ -119,7 +129,7 @@ class KafkaListener(FrameListener):
             await self._authentication.handle(connection, header, slot)
             return
         handler = HANDLERS.get(ApiKey(header.api_key))
-        if handler is None:
+        if handler is None or header.api_key not in DEMANDS:
             raise MalformedRequest(f"API {api_name(header.api_key)} is not served")
         context = Context(
             self._broker,
@@ -127,6 +137,7 @@ class KafkaListener(FrameListener):
             self.address_for(connection),
             self.http_address_for(connection),
             connection.peer,
+            self._access_of(connection),
         )
         request = decode_request(header.api_key, header.api_version, header.body)
         response = await handler(context, request)

@@ -23,6 +23,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker import Broker
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError
+from goqueue.security import Operation
 from goqueue.server.kafka.config_entries import absolute
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
@@ -37,6 +38,7 @@ async def handle_describe_log_dirs(
     broker = context.broker
     disk, data_dir = broker.environment.disk, broker.config.data_dir
     try:
+        context.access.demand_cluster(Operation.DESCRIBE)
         topics = [
             await _describe_topic(broker, topic, indexes)
             for topic, indexes in _logs_asked_for(broker, request)
@@ -92,6 +94,7 @@ async def handle_alter_replica_log_dirs(
     context: Context, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Nothing moves: a log stays where it is, and there is no other directory."""
+    may = context.access.allows_cluster(Operation.ALTER)
     own = absolute(context.broker.config.data_dir)
     results = []
     async for directory in in_turns(request.dirs):
@@ -101,7 +104,9 @@ async def handle_alter_replica_log_dirs(
                 build(
                     AlterReplicaLogDirPartitionResult,
                     partition_index=index,
-                    error_code=_move_code(found, index, is_own=absolute(directory.path) == own),
+                    error_code=_move_code(found, index, is_own=absolute(directory.path) == own)
+                    if may
+                    else ErrorCode.cluster_authorization_failed,
                 )
                 for index in topic.partitions
             )

@@ -26,10 +26,10 @@ from goqueue.broker import Broker
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import NO_LEADER, PartitionState, Topic
 from goqueue.cluster.health import offline_replicas
-from goqueue.model.errors import GoQueueError, Overloaded, TopicNotFound
+from goqueue.model.errors import GoQueueError, Overloaded, TopicIdNotFound, TopicNotFound
 from goqueue.model.ids import NodeId
-from goqueue.server.kafka import authorized_operations as allowed
-from goqueue.server.kafka.authorized_operations import operations_if
+from goqueue.security import CLUSTER_NAME, Operation, ResourceType
+from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import in_turns
@@ -42,18 +42,20 @@ ENDPOINT_BROKERS: Final = 1
 
 
 async def handle_metadata(context: Context, request: MetadataRequest) -> MetadataResponse:
-    broker = context.broker
-    operations = operations_if(request.include_topic_authorized_operations, allowed.TOPIC)
+    broker, access = context.broker, context.access
     nodes = reachable_nodes(context)
-    parts = _Parts(broker, nodes)
+    tells = request.include_topic_authorized_operations
+    parts = _Parts(broker, nodes, access, tells_operations=tells)
     if request.topics is None:
         topics = [
-            _describe(broker, topic, operations, parts) async for topic in in_turns(broker.topics())
+            _describe(broker, topic, parts)
+            async for topic in in_turns(broker.topics())
+            if access.allows_topic(Operation.DESCRIBE, topic.name)
         ]
     else:
         creation = _Creation(is_allowed=request.allow_auto_topic_creation)
         topics = [
-            await _answer_topic(broker, asked, creation, operations, parts)
+            await _answer_topic(context, asked, creation, parts)
             async for asked in in_turns(dict.fromkeys(request.topics))
         ]
     return build(
@@ -75,14 +77,10 @@ async def handle_metadata(context: Context, request: MetadataRequest) -> Metadat
 
 
 async def _answer_topic(
-    broker: Broker,
-    asked: MetadataRequestTopic,
-    creation: "_Creation",
-    operations: int,
-    parts: "_Parts",
+    context: Context, asked: MetadataRequestTopic, creation: "_Creation", parts: "_Parts"
 ) -> MetadataResponseTopic:
     try:
-        return _describe(broker, await _topic(broker, asked, creation), operations, parts)
+        return _describe(context.broker, await _topic(context, asked, creation), parts)
     except GoQueueError as error:
         return build(
             MetadataResponseTopic,
@@ -116,19 +114,25 @@ class _Creation:
         self._left -= 1
 
 
-async def _topic(broker: Broker, asked: MetadataRequestTopic, creation: _Creation) -> Topic:
+async def _topic(context: Context, asked: MetadataRequestTopic, creation: _Creation) -> Topic:
+    """Which the client may see: else it does not learn whether there is one."""
+    broker, access = context.broker, context.access
     if asked.name is None:
-        return broker.topic_by_id(asked.topic_id or UUID(int=0))
+        topic_id = asked.topic_id or UUID(int=0)
+        topic = broker.topic_by_id(topic_id)
+        if not access.allows_topic(Operation.DESCRIBE, topic.name):
+            raise TopicIdNotFound(f"there is no topic with id {topic_id}")
+        return topic
+    access.demand_topic(Operation.DESCRIBE, asked.name)
     found = broker.metadata.find(asked.name)
     if found is not None:
         return found
     creation.take(asked.name)
+    access.demand_creation(asked.name)
     return await broker.ensure_topic(asked.name)
 
 
-def _describe(
-    broker: Broker, topic: Topic, operations: int, parts: "_Parts"
-) -> MetadataResponseTopic:
+def _describe(broker: Broker, topic: Topic, parts: "_Parts") -> MetadataResponseTopic:
     states = broker.metadata.partitions.of(topic.topic_id)
     return build(
         MetadataResponseTopic,
@@ -136,18 +140,32 @@ def _describe(
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=tuple(parts.part(topic, *each) for each in enumerate(states)),
-        topic_authorized_operations=operations,
+        topic_authorized_operations=parts.operations(topic),
     )
 
 
 class _Parts:
     """What one answer says of partitions: those of most topics are in the same places."""
 
-    def __init__(self, broker: Broker, reachable: NodesAndAddresses) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        reachable: NodesAndAddresses,
+        access: Access,
+        *,
+        tells_operations: bool,
+    ) -> None:
+        self._access = access
+        self._tells_operations = tells_operations
         self._nodes = broker.metadata.nodes
         self._reachable = leading_ids(broker, reachable)
         self._partitions = broker.partitions
         self._made: dict[tuple[int, int, PartitionState], MetadataResponsePartition] = {}
+
+    def operations(self, topic: Topic) -> int:
+        """What the client may do to it."""
+        asked = self._tells_operations
+        return self._access.operations(ResourceType.TOPIC, topic.name, asked=asked)
 
     def part(self, topic: Topic, index: int, state: PartitionState) -> MetadataResponsePartition:
         key = index, leader_epoch(self._partitions, topic, index, state), state
@@ -198,10 +216,14 @@ async def handle_describe_topic_partitions(
     context: Context, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """A page of partitions, by topic name, and a cursor to the next page."""
-    broker = context.broker
+    broker, access = context.broker, context.access
     names = sorted({str(topic.name) for topic in request.topics})
     if not names:
-        names = [topic.name for topic in broker.topics()]
+        names = [
+            topic.name
+            for topic in broker.topics()
+            if access.allows_topic(Operation.DESCRIBE, topic.name)
+        ]
     first_index = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -227,27 +249,29 @@ def _page(
         if room == 0:
             cursor = build(Cursor, topic_name=name, partition_index=start)
             return build(DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor)
-        if topic is None:
-            topics.append(
-                build(
-                    DescribeTopicPartitionsResponseTopic,
-                    error_code=ErrorCode.unknown_topic_or_partition,
-                    name=name,
-                )
-            )
+        is_visible = context.access.allows_topic(Operation.DESCRIBE, name)
+        if topic is None or not is_visible:
+            topics.append(_refuse_part(name, is_visible=is_visible))
             continue
         end = min(topic.partitions, start + room)
         room -= max(0, end - start)
-        topics.append(_describe_part(broker, topic, range(start, end), reachable))
+        topics.append(_describe_part(context, topic, range(start, end), reachable))
         if end < topic.partitions:
             cursor = build(Cursor, topic_name=name, partition_index=end)
             return build(DescribeTopicPartitionsResponse, topics=tuple(topics), next_cursor=cursor)
     return build(DescribeTopicPartitionsResponse, topics=tuple(topics))
 
 
+def _refuse_part(name: str, *, is_visible: bool) -> DescribeTopicPartitionsResponseTopic:
+    missing, hidden = ErrorCode.unknown_topic_or_partition, ErrorCode.topic_authorization_failed
+    code = missing if is_visible else hidden
+    return build(DescribeTopicPartitionsResponseTopic, error_code=code, name=name)
+
+
 def _describe_part(
-    broker: Broker, topic: Topic, indexes: range, reachable: Container[NodeId]
+    context: Context, topic: Topic, indexes: range, reachable: Container[NodeId]
 ) -> DescribeTopicPartitionsResponseTopic:
+    broker = context.broker
     states, nodes = broker.metadata.partitions.of(topic.topic_id), broker.metadata.nodes
     return build(
         DescribeTopicPartitionsResponseTopic,
@@ -269,7 +293,7 @@ def _describe_part(
             for index in indexes
             for state in (states[index],)
         ),
-        topic_authorized_operations=allowed.TOPIC,
+        topic_authorized_operations=context.access.operations(ResourceType.TOPIC, topic.name),
     )
 
 
@@ -300,7 +324,9 @@ async def handle_describe_cluster(
             )
             for node, address in reachable_nodes(context, fenced=request.include_fenced_brokers)
         ),
-        cluster_authorized_operations=operations_if(
-            request.include_cluster_authorized_operations, allowed.CLUSTER
+        cluster_authorized_operations=context.access.operations(
+            ResourceType.CLUSTER,
+            CLUSTER_NAME,
+            asked=request.include_cluster_authorized_operations,
         ),
     )

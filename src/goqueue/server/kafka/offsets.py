@@ -31,6 +31,7 @@ from goqueue.log import TimedOffset
 from goqueue.model.errors import GoQueueError, OffsetNotAvailable, UnsupportedVersion
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.names import refuse_internal
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch import READ_COMMITTED
@@ -59,6 +60,7 @@ async def _list_offset(
 ) -> ListOffsetsPartitionResponse:
     broker = context.broker
     try:
+        context.access.demand_topic(Operation.DESCRIBE, topic)
         partition = await broker.partition(topic, wanted.partition_index)
         check_epoch(partition, wanted.current_leader_epoch)
         found = await _find(broker, partition, wanted.timestamp, committed_only) or NO_OFFSET
@@ -112,9 +114,7 @@ async def handle_offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     topics = []
     for topic in request.topics:
-        partitions = [
-            await _epoch_end(context.broker, topic.topic, wanted) for wanted in topic.partitions
-        ]
+        partitions = [await _epoch_end(context, topic.topic, wanted) for wanted in topic.partitions]
         topics.append(
             build(OffsetForLeaderTopicResult, topic=topic.topic, partitions=tuple(partitions))
         )
@@ -122,10 +122,11 @@ async def handle_offset_for_leader_epoch(
 
 
 async def _epoch_end(
-    broker: Broker, topic: str, wanted: OffsetForLeaderPartition
+    context: Context, topic: str, wanted: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
-        partition = await broker.partition(topic, wanted.partition)
+        context.access.demand_topic(Operation.DESCRIBE, topic)
+        partition = await context.broker.partition(topic, wanted.partition)
         check_epoch(partition, wanted.current_leader_epoch)
     except GoQueueError as error:
         return build(EpochEndOffset, partition=wanted.partition, error_code=kafka_code(error))
@@ -142,9 +143,7 @@ async def handle_delete_records(
 ) -> DeleteRecordsResponse:
     topics = []
     for topic in request.topics:
-        partitions = [
-            await _delete(context.broker, topic.name, wanted) for wanted in topic.partitions
-        ]
+        partitions = [await _delete(context, topic.name, wanted) for wanted in topic.partitions]
         topics.append(
             build(DeleteRecordsTopicResult, name=topic.name, partitions=tuple(partitions))
         )
@@ -152,9 +151,11 @@ async def handle_delete_records(
 
 
 async def _delete(
-    broker: Broker, topic: str, wanted: DeleteRecordsPartition
+    context: Context, topic: str, wanted: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
+    broker = context.broker
     try:
+        context.access.demand_topic(Operation.DELETE, topic)
         refuse_internal(topic)
         partition = await broker.partition(topic, wanted.partition_index)
         start = await broker.delete_records(partition, Offset(wanted.offset))

@@ -32,6 +32,8 @@ from goqueue.model.errors import (
 )
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.partial_batch import LeftOut
+from goqueue.security import Operation
+from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.errors import kafka_code, leader_of
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
@@ -71,7 +73,9 @@ _DELAY_MARK: Final = re2.compile(DELAY_MARK, _options)
 Results = dict[str | UUID, list[ProducePartitionResponse]]
 
 
-async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot) -> None:
+async def handle_produce(
+    broker: Broker, access: Access, header: RequestHeader, slot: ReplySlot
+) -> None:
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
     waits = request.acks == ACKS_ALL or request.transactional_id is not None
@@ -82,7 +86,7 @@ async def handle_produce(broker: Broker, header: RequestHeader, slot: ReplySlot)
         if place % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
         results = reply.results.setdefault(topic.topic, [])
-        found = await _topic(broker, topic.topic)
+        found = await _topic(broker, access, request.transactional_id, topic.topic)
         for number, item in enumerate(topic.partitions, 1):
             if number % ENTRIES_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -167,13 +171,31 @@ async def _append_delayed(
     return None if parts is None else (parts.data, admitted)
 
 
-async def _topic(broker: Broker, name: str | UUID) -> Topic | GoQueueError:
+async def _topic(
+    broker: Broker, access: Access, transactional_id: str | None, name: str | UUID
+) -> Topic | GoQueueError:
+    """The topic, to which the client may write; one that is missing is created."""
     try:
         if isinstance(name, UUID):
-            return broker.topic_by_id(name)
-        return broker.metadata.find(name) or await broker.ensure_topic(name)
+            topic = broker.topic_by_id(name)
+            if access.is_enforced:
+                _check_access(access, transactional_id, topic.name)
+            return topic
+        if access.is_enforced:
+            _check_access(access, transactional_id, name)
+        found = broker.metadata.find(name)
+        if found is not None:
+            return found
+        access.demand_creation(name)
+        return await broker.ensure_topic(name)
     except GoQueueError as error:
         return error
+
+
+def _check_access(access: Access, transactional_id: str | None, topic: str) -> None:
+    if transactional_id is not None:
+        access.demand_transactional_id(Operation.WRITE, transactional_id)
+    access.demand_topic(Operation.WRITE, topic)
 
 
 async def _partition(broker: Broker, topic: Topic | GoQueueError, index: int) -> Partition:

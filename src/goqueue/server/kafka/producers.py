@@ -7,6 +7,7 @@ from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 
 from goqueue.model.errors import GoQueueError
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import coordinated_transaction
 from goqueue.server.kafka.errors import coordinator_code
@@ -23,6 +24,8 @@ async def handle_init_producer_id(
     try:
         if request.transactional_id is not None:
             return await _init_transactional(context, request)
+        if not context.access.allows_any_topic(Operation.WRITE):
+            context.access.demand_cluster(Operation.IDEMPOTENT_WRITE)
         producer_id = await context.broker.reserve_producer_id()
     except GoQueueError as error:
         return _refuse(coordinator_code(error))
@@ -32,6 +35,7 @@ async def handle_init_producer_id(
 async def _init_transactional(
     context: Context, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
+    context.access.demand_transactional_id(Operation.WRITE, request.transactional_id or "")
     has_id, has_epoch = request.producer_id >= 0, request.producer_epoch >= 0
     if not request.transactional_id or has_id != has_epoch:
         return _refuse(ErrorCode.invalid_request)
@@ -40,7 +44,7 @@ async def _init_transactional(
         return _refuse(ErrorCode.transactional_id_authorization_failed)
     expected = ProducerIdentity(request.producer_id, request.producer_epoch) if has_id else None
     who = await context.broker.transactions.init(
-        coordinated_transaction(context.broker, request.transactional_id),
+        coordinated_transaction(context, request.transactional_id),
         timeout_ms=milliseconds(request.transaction_timeout),
         expected=expected,
     )

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.model.config import Address
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.nodes import address_of
@@ -28,6 +29,12 @@ async def handle_describe_quorum(
     context: Context, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     """The log of the metadata: who decides what is in it, and who follows."""
+    if not context.access.allows_cluster(Operation.DESCRIBE):
+        return build(
+            DescribeQuorumResponse,
+            error_code=ErrorCode.cluster_authorization_failed,
+            error_message="the caller lacks DESCRIBE on the cluster",
+        )
     asked = [
         (topic.topic_name, each.partition_index)
         for topic in request.topics

@@ -23,6 +23,7 @@ from goqueue.broker import Broker
 from goqueue.cluster import Topic
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.limits import in_turns
@@ -34,6 +35,11 @@ async def handle_list_partition_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     """Those under way; of the partitions asked for, or of all."""
     broker = context.broker
+    try:
+        context.access.demand_cluster(Operation.DESCRIBE)
+    except GoQueueError as error:
+        refusal = {"error_code": kafka_code(error), "error_message": str(error)}
+        return build(ListPartitionReassignmentsResponse, **refusal)
     asked = None
     if request.topics is not None:
         asked = {str(each.name): each.partition_indexes for each in request.topics}
@@ -68,6 +74,11 @@ def _moving(
 async def handle_alter_partition_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
+    try:
+        context.access.demand_cluster(Operation.ALTER)
+    except GoQueueError as error:
+        refusal = {"error_code": kafka_code(error), "error_message": str(error)}
+        return build(AlterPartitionReassignmentsResponse, **refusal)
     responses = []
     async for topic in in_turns(request.topics):
         partitions = [

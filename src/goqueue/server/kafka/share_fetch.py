@@ -52,6 +52,7 @@ from goqueue.model.ids import GroupId, TopicPartition
 from goqueue.model.limits import RECEIVE_MESSAGES_MAX
 from goqueue.queue import Where
 from goqueue.queue.ranges import join_ranges
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.group_names import named_group
@@ -91,16 +92,16 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
     broker = context.broker
     told: dict[Key, Told] = {}
     try:
-        member = _member(request)
+        member = _member(context, request)
         session = await _fetch_session(context, member, request)
-        settled = _acknowledge(broker, member, request, told)
+        settled = _acknowledge(context, member, request, told)
         # As soon as this waits for anything: by then the fetch may have written to the same ledger,
         # and one sync is for both; other ledgers sync at the same time.
         asyncio.get_running_loop().call_soon(_demand_sync, settled)
         if request.share_session_epoch == FINAL_EPOCH:
             await broker.queue_members.release(member.group_id, member.member_id)
         else:
-            await _fetch(broker, member, session, request, told)
+            await _fetch(context, member, session, request, told)
         await _be_durable(settled, told)
     except GoQueueError as error:
         return build(ShareFetchResponse, error_code=kafka_code(error), error_message=str(error))
@@ -123,7 +124,8 @@ async def handle_share_fetch(context: Context, request: ShareFetchRequest) -> Sh
     )
 
 
-def _member(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Member:
+def _member(context: Context, request: ShareFetchRequest | ShareAcknowledgeRequest) -> Member:
+    context.access.demand_group(Operation.READ, request.group_id or "")
     if not request.member_id:
         raise InvalidRequest("a member of a share group names itself")
     return Member(named_group(request.group_id or ""), request.member_id)
@@ -154,13 +156,14 @@ async def _fetch_session(
 
 
 async def _fetch(
-    broker: Broker,
+    context: Context,
     member: Member,
     session: ShareSession,
     request: ShareFetchRequest,
     told: dict[Key, Told],
 ) -> None:
-    places = _places(broker, session, told)
+    broker = context.broker
+    places = _places(context, session, told)
     if not places or request.is_renew_ack or min(request.max_records, request.max_bytes) <= 0:
         return
     # Who has something bad to hear is not kept waiting.
@@ -186,15 +189,17 @@ async def _fetch(
 
 
 def _places(
-    broker: Broker, session: ShareSession, told: dict[Key, Told]
+    context: Context, session: ShareSession, told: dict[Key, Told]
 ) -> dict[TopicPartition, Key]:
-    """Where the member looks for messages; what is not there any more is `told`."""
+    """Where the member looks for messages; what is not there, or not for it, is `told`."""
+    broker = context.broker
     places: dict[TopicPartition, Key] = {}
     topic: Topic | None = None
     for key in session.partitions:  # most often of one topic
         try:
             if topic is None or topic.topic_id != key[0]:
                 topic = broker.topic_by_id(key[0])
+            context.access.demand_topic(Operation.READ, topic.name)
             place = _place(topic, key[1])
             check_leader(broker, topic.topic_id, key[1])
             places[place] = key
@@ -235,12 +240,12 @@ async def handle_share_acknowledge(
     broker = context.broker
     told: dict[Key, Told] = {}
     try:
-        member = _member(request)
+        member = _member(context, request)
         epoch = request.share_session_epoch
         if epoch == OPEN_EPOCH:
             raise InvalidShareSessionEpoch("a share session is opened by a fetch")
         broker.queue_members.sessions.next(member.group_id, member.member_id, epoch, context.peer)
-        settled = _acknowledge(broker, member, request, told)
+        settled = _acknowledge(context, member, request, told)
         if epoch == FINAL_EPOCH:
             await broker.queue_members.release(member.group_id, member.member_id)
         await _be_durable(settled, told)
@@ -285,17 +290,19 @@ def _answer_acknowledgement(
 
 
 def _acknowledge(
-    broker: Broker,
+    context: Context,
     member: Member,
     request: ShareFetchRequest | ShareAcknowledgeRequest,
     told: dict[Key, Told],
 ) -> Settled:
     """Let the acknowledgements be; gives what is to be made durable before they are confirmed."""
+    broker = context.broker
     settled: Settled = []
     for key, batches in _acknowledgements(request.topics):
         told[key] = Told()
         try:
             topic = broker.topic_by_id(key[0])
+            context.access.demand_topic(Operation.READ, topic.name)
             where = Where(member.group_id, *_place(topic, key[1]))
             check_leader(broker, topic.topic_id, key[1])
             endings = list(_endings(broker, where, member, batches))

@@ -1,5 +1,6 @@
 """ShareGroupHeartbeat and ShareGroupDescribe: members of share groups (KIP-932)."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from kio.schema.share_group_describe.v1 import response as described
@@ -16,12 +17,12 @@ from goqueue.broker import Broker
 from goqueue.broker.queues.admin import Worker
 from goqueue.groups import Assignment as Assigned
 from goqueue.groups import ShareHeartbeatRequest
-from goqueue.model.errors import GoQueueError, TopicIdNotFound
+from goqueue.model.errors import GoQueueError, TopicAccessDenied, TopicIdNotFound
 from goqueue.model.ids import GroupId, TopicId, TopicName
+from goqueue.security import Operation, ResourceType
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code
-from goqueue.server.kafka.group_admin import authorized_operations
 from goqueue.server.kafka.group_names import client_host, client_id
 from goqueue.server.kafka.limits import in_turns
 from goqueue.wire.messages import build, duration
@@ -34,9 +35,12 @@ async def handle_share_group_heartbeat(
 ) -> ShareGroupHeartbeatResponse:
     names = request.subscribed_topic_names
     try:
+        group_id = coordinated_group(context, request.group_id, Operation.READ)
+        for name in names or ():
+            context.access.demand_topic(Operation.DESCRIBE, name)
         response = await context.broker.queue_members.share_heartbeat(
             ShareHeartbeatRequest(
-                group_id=coordinated_group(context.broker, request.group_id),
+                group_id=group_id,
                 member_id=request.member_id,
                 member_epoch=request.member_epoch,
                 rack_id=request.rack_id,
@@ -74,19 +78,22 @@ def _assignment(assigned: Assigned) -> Assignment:
 async def handle_share_group_describe(
     context: Context, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
-    operations = authorized_operations(asked=request.include_authorized_operations)
+    asked = request.include_authorized_operations
     names = dict.fromkeys(request.group_ids)
     try:
         async with context.broker.queue_groups.barrier_of(*map(GroupId, names)):
-            groups = [_describe(context.broker, name, operations) async for name in in_turns(names)]
+            groups = [_describe(context, name, asked=asked) async for name in in_turns(names)]
     except GoQueueError as error:
         groups = [_refuse(name, error) for name in names]
     return build(ShareGroupDescribeResponse, groups=tuple(groups))
 
 
-def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
+def _describe(context: Context, name: str, *, asked: bool) -> DescribedGroup:
+    broker = context.broker
     try:
-        group = broker.queue_groups.describe_ahead(coordinated_group(broker, name))
+        group_id = coordinated_group(context, name, Operation.DESCRIBE)
+        group = broker.queue_groups.describe_ahead(group_id)
+        _check_topics(context, group.workers)
     except GoQueueError as error:
         return _refuse(name, error)
     return build(
@@ -97,8 +104,15 @@ def _describe(broker: Broker, name: str, operations: int) -> DescribedGroup:
         assignment_epoch=group.generation,
         assignor_name=ASSIGNOR,
         members=tuple(_describe_member(broker, worker) for worker in group.workers),
-        authorized_operations=operations,
+        authorized_operations=context.access.operations(ResourceType.GROUP, name, asked=asked),
     )
+
+
+def _check_topics(context: Context, workers: Iterable[Worker]) -> None:
+    """Who may not see all topics of a group does not see its members, as in Kafka."""
+    for name in {topic for worker in workers for topic in worker.topics}:
+        if not context.access.allows_topic(Operation.DESCRIBE, name):
+            raise TopicAccessDenied("the group has a topic that the caller may not describe")
 
 
 def _refuse(name: str, error: GoQueueError) -> DescribedGroup:

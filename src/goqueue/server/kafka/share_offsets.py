@@ -30,11 +30,11 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker import Broker
 from goqueue.broker.queues.members import SHARE_DEFAULTS
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, TopicAccessDenied
 from goqueue.model.ids import GroupId, TopicName, TopicPartition
 from goqueue.queue import PartitionStats
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import coordinated_group
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
@@ -48,15 +48,17 @@ NO_OFFSET: Final = -1  # the group has not begun there
 async def handle_describe_share_group_offsets(
     context: Context, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    groups = [await _describe(context.broker, group) for group in request.groups]
+    groups = [await _describe(context, group) for group in request.groups]
     return build(DescribeShareGroupOffsetsResponse, groups=tuple(groups))
 
 
 async def _describe(
-    broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
+    context: Context, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
+    broker = context.broker
     try:
-        await broker.queue_groups.describe(coordinated_group(broker, asked.group_id))
+        group_id = coordinated_group(context, asked.group_id, Operation.DESCRIBE)
+        await broker.queue_groups.describe(group_id)
         (stats,) = await broker.queues.stats(asked.group_id)
     except GoQueueError as error:
         return build(
@@ -69,18 +71,21 @@ async def _describe(
     return build(
         DescribeShareGroupOffsetsResponseGroup,
         group_id=asked.group_id,
-        topics=tuple(_describe_topics(broker, _list_partitions(asked, found), found)),
+        topics=tuple(_describe_topics(context, _list_partitions(context, asked, found), found)),
     )
 
 
 def _list_partitions(
-    asked: DescribeShareGroupOffsetsRequestGroup, found: Iterable[TopicPartition]
+    context: Context,
+    asked: DescribeShareGroupOffsetsRequestGroup,
+    found: Iterable[TopicPartition],
 ) -> dict[TopicName, list[int]]:
-    """All there are, unless partitions are named."""
+    """All there are that the client may see, unless partitions are named."""
     topics: dict[TopicName, list[int]] = {}
     if asked.topics is None:
         for topic, partition in sorted(found):
-            topics.setdefault(topic, []).append(partition)
+            if context.access.allows_topic(Operation.DESCRIBE, topic):
+                topics.setdefault(topic, []).append(partition)
     else:
         for each in asked.topics:
             topics[TopicName(each.topic_name)] = list(each.partitions)
@@ -88,10 +93,15 @@ def _list_partitions(
 
 
 def _describe_topics(
-    broker: Broker, topics: dict[TopicName, list[int]], found: dict[TopicPartition, PartitionStats]
+    context: Context,
+    topics: dict[TopicName, list[int]],
+    found: dict[TopicPartition, PartitionStats],
 ) -> Iterator[DescribeShareGroupOffsetsResponseTopic]:
+    broker = context.broker
     for name, partitions in topics.items():
-        if broker.has_topic(name):
+        if not context.access.allows_topic(Operation.DESCRIBE, name):
+            yield _refuse_topic(name, partitions)
+        elif broker.has_topic(name):
             yield build(
                 DescribeShareGroupOffsetsResponseTopic,
                 topic_name=name,
@@ -101,6 +111,27 @@ def _describe_topics(
                     for index in partitions
                 ),
             )
+
+
+def _refuse_topic(
+    name: TopicName, partitions: Iterable[int]
+) -> DescribeShareGroupOffsetsResponseTopic:
+    denied = TopicAccessDenied(f"the caller lacks DESCRIBE on topic {name!r}")
+    return build(
+        DescribeShareGroupOffsetsResponseTopic,
+        topic_name=name,
+        partitions=tuple(
+            build(
+                DescribeShareGroupOffsetsResponsePartition,
+                partition_index=index,
+                start_offset=NO_OFFSET,
+                lag=NO_OFFSET,
+                error_code=kafka_code(denied),
+                error_message=str(denied),
+            )
+            for index in partitions
+        ),
+    )
 
 
 def _describe_partition(
@@ -130,7 +161,7 @@ async def handle_alter_share_group_offsets(
     """Only of a group without members; one that is not there is made, empty, at these offsets."""
     broker = context.broker
     try:
-        group_id = coordinated_group(broker, request.group_id)
+        group_id = coordinated_group(context, request.group_id, Operation.READ)
         await broker.groups.refuse_members(group_id)
         await broker.queue_groups.refuse_members(group_id)
         await broker.queues.begin(group_id, (), SHARE_DEFAULTS)
@@ -140,33 +171,34 @@ async def handle_alter_share_group_offsets(
             error_code=coordinator_code(error),
             error_message=str(error),
         )
-    topics = [await _alter_topic(broker, group_id, topic) for topic in request.topics]
+    topics = [await _alter_topic(context, group_id, topic) for topic in request.topics]
     return build(AlterShareGroupOffsetsResponse, responses=tuple(topics))
 
 
 async def _alter_topic(
-    broker: Broker, group_id: GroupId, topic: Any
+    context: Context, group_id: GroupId, topic: Any
 ) -> AlterShareGroupOffsetsResponseTopic:
+    broker, name = context.broker, topic.topic_name
     partitions = [
-        await _alter_partition(broker, group_id, topic.topic_name, each)
-        for each in topic.partitions
+        await _alter_partition(context, group_id, name, each) for each in topic.partitions
     ]
-    is_there = broker.has_topic(topic.topic_name)
+    is_visible = context.access.allows_topic(Operation.READ, name) and broker.has_topic(name)
     return build(
         AlterShareGroupOffsetsResponseTopic,
-        topic_name=topic.topic_name,
-        topic_id=broker.topic(topic.topic_name).topic_id if is_there else None,
+        topic_name=name,
+        topic_id=broker.topic(name).topic_id if is_visible else None,
         partitions=tuple(partitions),
     )
 
 
 async def _alter_partition(
-    broker: Broker, group_id: GroupId, topic: str, asked: Any
+    context: Context, group_id: GroupId, topic: str, asked: Any
 ) -> AlterShareGroupOffsetsResponsePartition:
     code, message = ErrorCode.none, None
     try:
+        context.access.demand_topic(Operation.READ, topic)
         index, offset = asked.partition_index, asked.start_offset
-        await broker.queues.move_ack_floor(group_id, topic, index, offset)
+        await context.broker.queues.move_ack_floor(group_id, topic, index, offset)
     except GoQueueError as error:
         code, message = kafka_code(error), str(error)
     return build(
@@ -186,7 +218,7 @@ async def handle_delete_share_group_offsets(
     """Only of a group without members."""
     broker = context.broker
     try:
-        group_id = coordinated_group(broker, request.group_id)
+        group_id = coordinated_group(context, request.group_id, Operation.DELETE)
         await broker.queue_groups.describe(group_id)
         await broker.queue_groups.refuse_members(group_id)
     except GoQueueError as error:
@@ -195,15 +227,17 @@ async def handle_delete_share_group_offsets(
             error_code=coordinator_code(error),
             error_message=str(error),
         )
-    topics = [await _delete(broker, group_id, each.topic_name) for each in request.topics]
+    topics = [await _delete(context, group_id, each.topic_name) for each in request.topics]
     return build(DeleteShareGroupOffsetsResponse, responses=tuple(topics))
 
 
 async def _delete(
-    broker: Broker, group_id: GroupId, topic: str
+    context: Context, group_id: GroupId, topic: str
 ) -> DeleteShareGroupOffsetsResponseTopic:
     code, message, topic_id = ErrorCode.none, None, None
+    broker = context.broker
     try:
+        context.access.demand_topic(Operation.READ, topic)
         topic_id = broker.topic(topic).topic_id
         await broker.queue_groups.delete_offsets(group_id, TopicName(topic))
     except GoQueueError as error:

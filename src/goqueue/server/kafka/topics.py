@@ -29,6 +29,7 @@ from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError, InvalidRequest, InvalidSetting
 from goqueue.model.ids import NodeId
 from goqueue.model.names import refuse_internal
+from goqueue.security import Operation
 from goqueue.server.kafka.config_entries import topic_entries
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
@@ -47,7 +48,7 @@ async def handle_create_topics(
     times = Counter(topic.name for topic in request.topics)
     results = await asyncio.gather(
         *(
-            _create(context.broker, topic, times[topic.name], request.validate_only)
+            _create(context, topic, times[topic.name], request.validate_only)
             for topic in request.topics
         )
     )
@@ -55,12 +56,13 @@ async def handle_create_topics(
 
 
 async def _create(
-    broker: Broker, asked: CreatableTopic, times: int, validate_only: bool
+    context: Context, asked: CreatableTopic, times: int, validate_only: bool
 ) -> CreatableTopicResult:
     try:
+        context.access.demand_creation(asked.name)
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
-        topic = await broker.create_topic(
+        topic = await context.broker.create_topic(
             asked.name,
             partitions=_partition_count(asked),
             settings=_settings(asked),
@@ -72,6 +74,15 @@ async def _create(
         )
     except GoQueueError as error:
         return _refuse_creation(asked, kafka_code(error), str(error))
+    if not context.access.allows_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+        return build(
+            CreatableTopicResult,
+            name=topic.name,
+            topic_id=None if validate_only else topic.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.topic_authorization_failed.value,
+            configs=(),
+        )
     return build(
         CreatableTopicResult,
         name=topic.name,
@@ -79,7 +90,7 @@ async def _create(
         error_message=None,
         num_partitions=topic.partitions,
         replication_factor=topic.replication_factor,
-        configs=_configs(broker.config, topic),
+        configs=_configs(context.broker.config, topic),
     )
 
 
@@ -132,17 +143,18 @@ async def handle_delete_topics(
 ) -> DeleteTopicsResponse:
     times = Counter((topic.name, topic.topic_id) for topic in request.topics)
     results = [
-        await _delete(context.broker, topic, times[topic.name, topic.topic_id])
-        for topic in request.topics
+        await _delete(context, topic, times[topic.name, topic.topic_id]) for topic in request.topics
     ]
     return build(DeleteTopicsResponse, responses=tuple(results))
 
 
-async def _delete(broker: Broker, asked: DeleteTopicState, times: int) -> DeletableTopicResult:
+async def _delete(context: Context, asked: DeleteTopicState, times: int) -> DeletableTopicResult:
     try:
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
-        topic = await broker.delete_topic(_find_name(broker, asked))
+        name = _find_name(context.broker, asked)
+        context.access.demand_topic(Operation.DELETE, name)
+        topic = await context.broker.delete_topic(name)
     except GoQueueError as error:
         return build(
             DeletableTopicResult,
@@ -172,23 +184,24 @@ async def handle_create_partitions(
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     results = [
-        await _add_partitions(context.broker, topic, times[topic.name], request.validate_only)
+        await _add_partitions(context, topic, times[topic.name], request.validate_only)
         for topic in request.topics
     ]
     return build(CreatePartitionsResponse, results=tuple(results))
 
 
 async def _add_partitions(
-    broker: Broker, asked: CreatePartitionsTopic, times: int, validate_only: bool
+    context: Context, asked: CreatePartitionsTopic, times: int, validate_only: bool
 ) -> CreatePartitionsTopicResult:
     try:
         if times > 1:
             raise InvalidRequest("the request names this topic more than once")
+        context.access.demand_topic(Operation.ALTER, asked.name)
         refuse_internal(asked.name)
         assignments = None
         if asked.assignments is not None:
             assignments = [[NodeId(each) for each in told.broker_ids] for told in asked.assignments]
-        await broker.add_partitions(
+        await context.broker.add_partitions(
             asked.name, asked.count, assignments=assignments, validate_only=validate_only
         )
     except GoQueueError as error:

@@ -31,11 +31,11 @@ from kio.schema.write_txn_markers.v2.response import (
     WriteTxnMarkersResponse,
 )
 
-from goqueue.broker import Broker
 from goqueue.cluster.replication import Follower
 from goqueue.log import Producer
 from goqueue.model.errors import GoQueueError, InvalidRequest, NotCoordinator
 from goqueue.model.ids import Timestamp
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import coordinated_transaction
 from goqueue.server.kafka.errors import coordinator_code, kafka_code
@@ -63,7 +63,7 @@ async def handle_list_transactions(
         is_named = _name_filter(request.transactional_id_pattern)
     except InvalidRequest:
         return build(ListTransactionsResponse, error_code=ErrorCode.invalid_regular_expression)
-    now = context.broker.environment.clock.steady()
+    now, may = context.broker.environment.clock.steady(), context.access.allows_transactional_id
     states: tuple[ListedTransaction, ...] = ()
     try:
         async with context.broker.transactions.barrier:
@@ -79,6 +79,7 @@ async def handle_list_transactions(
                 and (not producer_ids or each.producer_id in producer_ids)
                 and (request.duration_filter < 0 or _age_ms(each, now) > request.duration_filter)
                 and is_named(each.transactional_id)
+                and may(Operation.DESCRIBE, each.transactional_id)
             )
     except NotCoordinator:
         states = ()
@@ -112,15 +113,17 @@ async def handle_describe_transactions(
     names = dict.fromkeys(request.transactional_ids)
     try:
         async with context.broker.transactions.barrier_of(*names):
-            found = [_describe(context.broker, each) async for each in in_turns(names)]
+            found = [_describe(context, each) async for each in in_turns(names)]
     except GoQueueError as error:
         found = [_refuse(each, coordinator_code(error)) for each in names]
     return build(DescribeTransactionsResponse, transaction_states=tuple(found))
 
 
-def _describe(broker: Broker, transactional_id: str) -> DescribedTransaction:
+def _describe(context: Context, transactional_id: str) -> DescribedTransaction:
+    """With those of its topics that the client may see."""
+    broker = context.broker
     try:
-        coordinated_transaction(broker, transactional_id)
+        coordinated_transaction(context, transactional_id, Operation.DESCRIBE)
     except GoQueueError as error:
         return _refuse(transactional_id, coordinator_code(error))
     transaction = broker.transactions.ahead.find(transactional_id)
@@ -141,6 +144,7 @@ def _describe(broker: Broker, transactional_id: str) -> DescribedTransaction:
         topics=tuple(
             build(TopicData, topic=topic, partitions=tuple(indexes))
             for topic, indexes in topics.items()
+            if context.access.allows_topic(Operation.DESCRIBE, topic)
         ),
     )
 
@@ -158,17 +162,18 @@ async def handle_describe_producers(
     topics = []
     for topic in request.topics:
         partitions = [
-            await _producers_of(context.broker, topic.name, index)
-            for index in topic.partition_indexes
+            await _producers_of(context, topic.name, index) for index in topic.partition_indexes
         ]
         topics.append(build(TopicResponse, name=topic.name, partitions=tuple(partitions)))
     return build(DescribeProducersResponse, topics=tuple(topics))
 
 
-async def _producers_of(broker: Broker, topic: str, index: int) -> PartitionResponse:
+async def _producers_of(context: Context, topic: str, index: int) -> PartitionResponse:
     """At the leader or a follower, as in Kafka: `kafka-transactions.sh find-hanging` asks a node
     about all replicas that it has."""
+    broker = context.broker
     try:
+        context.access.demand_topic(Operation.READ, topic)
         partition = broker.partitions.find_open(broker.topic(topic).name, index)
         if partition is None or not isinstance(partition.role, Follower):
             partition = await broker.partition(topic, index)
@@ -204,18 +209,18 @@ async def handle_write_txn_markers(
     context: Context, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """An operator's tool aborts what hangs.  Commits are decided by the coordinator alone."""
-    results = [await _write_marker(context.broker, marker) for marker in request.markers]
+    results = [await _write_marker(context, marker) for marker in request.markers]
     return build(WriteTxnMarkersResponse, markers=tuple(results))
 
 
-async def _write_marker(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+async def _write_marker(context: Context, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
     topics = []
     for topic in marker.topics:
         partitions = [
             build(
                 WritableTxnMarkerPartitionResult,
                 partition_index=index,
-                error_code=await _mark(broker, marker, topic.name, index),
+                error_code=await _mark(context, marker, topic.name, index),
             )
             for index in topic.partition_indexes
         ]
@@ -225,12 +230,15 @@ async def _write_marker(broker: Broker, marker: WritableTxnMarker) -> WritableTx
     return build(WritableTxnMarkerResult, producer_id=marker.producer_id, topics=tuple(topics))
 
 
-async def _mark(broker: Broker, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+async def _mark(context: Context, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+    may = context.access.allows_cluster
+    if not (may(Operation.ALTER) or may(Operation.CLUSTER_ACTION)):
+        return ErrorCode.cluster_authorization_failed
     if marker.transaction_result:
         return ErrorCode.invalid_request
     who = ProducerIdentity(marker.producer_id, marker.producer_epoch)
     try:
-        await broker.transactions.abort_in_partition(who, topic, index)
+        await context.broker.transactions.abort_in_partition(who, topic, index)
     except GoQueueError as error:
         return coordinator_code(error)
     return ErrorCode.none

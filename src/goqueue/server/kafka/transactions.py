@@ -31,11 +31,11 @@ from kio.schema.txn_offset_commit.v5.response import (
     TxnOffsetCommitResponseTopic,
 )
 
-from goqueue.broker import Broker
 from goqueue.groups import CommitRequest, OffsetToCommit
 from goqueue.groups.errors import StaleMemberEpoch
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import Offset, TopicName, TopicPartition
+from goqueue.security import Operation
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.coordinators import (
     coordinated_group,
@@ -98,16 +98,15 @@ def _add(context: Context, transaction: AddPartitionsToTxnTransaction) -> Codes:
         for index in topic.partitions
     ]
     who = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
-    unknown = {each for each in wanted if not _exists(broker, each)}
-    if unknown:
-        return {
-            each: ErrorCode.unknown_topic_or_partition
-            if each in unknown
-            else ErrorCode.operation_not_attempted
-            for each in wanted
-        }
     try:
-        coordinated_transaction(broker, transaction.transactional_id)
+        context.access.demand_transactional_id(Operation.WRITE, transaction.transactional_id)
+    except GoQueueError as error:
+        return dict.fromkeys(wanted, transaction_code(error))
+    refused = {each: code for each in wanted if (code := _refusal(context, each, Operation.WRITE))}
+    if refused:
+        return {each: refused.get(each, ErrorCode.operation_not_attempted) for each in wanted}
+    try:
+        coordinated_transaction(context, transaction.transactional_id)
         if transaction.verify_only:
             return _verify(context, transaction.transactional_id, who, wanted)
         broker.transactions.announce_partitions_soon(transaction.transactional_id, who, wanted)
@@ -128,9 +127,14 @@ def _verify(
     }
 
 
-def _exists(broker: Broker, place: TopicPartition) -> bool:
-    topic = broker.metadata.find(place[0])
-    return topic is not None and not topic.is_internal and topic.has_partition(place[1])
+def _refusal(context: Context, place: TopicPartition, operation: Operation) -> ErrorCode | None:
+    """Why nothing can be done to it; None if it can."""
+    if not context.access.allows_topic(operation, place[0]):
+        return ErrorCode.topic_authorization_failed
+    topic = context.broker.metadata.find(place[0])
+    if topic is None or topic.is_internal or not topic.has_partition(place[1]):
+        return ErrorCode.unknown_topic_or_partition
+    return None
 
 
 def _answer_added(
@@ -166,8 +170,9 @@ async def handle_add_offsets_to_txn(
 ) -> AddOffsetsToTxnResponse:
     who = ProducerIdentity(request.producer_id, request.producer_epoch)
     try:
+        context.access.demand_group(Operation.READ, request.group_id)
         await context.broker.transactions.add_group(
-            coordinated_transaction(context.broker, request.transactional_id),
+            coordinated_transaction(context, request.transactional_id),
             who,
             named_group(request.group_id),
         )
@@ -181,6 +186,7 @@ async def handle_txn_offset_commit(
 ) -> TxnOffsetCommitResponse:
     codes: Codes = {}
     offsets: list[OffsetToCommit] = []
+    denied = _deny_commit(context, request)
     for topic in request.topics:
         for wanted in topic.partitions:
             place = TopicPartition(TopicName(topic.name), int(wanted.partition_index))
@@ -190,13 +196,24 @@ async def handle_txn_offset_commit(
                 wanted.committed_leader_epoch,
                 wanted.committed_metadata or "",
             )
-            if not _exists(context.broker, place):
-                codes[place] = ErrorCode.unknown_topic_or_partition
+            refusal = denied or _refusal(context, place, Operation.READ)
+            if refusal is not None:
+                codes[place] = refusal
             else:
                 offsets.append(offset)
     if offsets:
         codes |= await _add_offsets(context, request, tuple(offsets))
     return _offset_commit_response(request, codes)
+
+
+def _deny_commit(context: Context, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+    """Of the whole request."""
+    try:
+        context.access.demand_transactional_id(Operation.WRITE, request.transactional_id)
+        context.access.demand_group(Operation.READ, request.group_id)
+    except GoQueueError as error:
+        return transaction_code(error)
+    return None
 
 
 async def _add_offsets(
@@ -207,7 +224,7 @@ async def _add_offsets(
             request.transactional_id,
             ProducerIdentity(request.producer_id, request.producer_epoch),
             CommitRequest(
-                group_id=coordinated_group(context.broker, request.group_id),
+                group_id=coordinated_group(context, request.group_id, Operation.READ),
                 offsets=offsets,
                 member_id=request.member_id,
                 generation=request.generation_id,
@@ -256,7 +273,7 @@ def _offset_commit_response(
 async def handle_end_txn(context: Context, request: EndTxnRequest) -> EndTxnResponse:
     try:
         who = await context.broker.transactions.end(
-            coordinated_transaction(context.broker, request.transactional_id),
+            coordinated_transaction(context, request.transactional_id),
             ProducerIdentity(request.producer_id, request.producer_epoch),
             commits=request.committed,
             bumps_epoch=context.header.api_version >= BUMPS_EPOCH_FROM,

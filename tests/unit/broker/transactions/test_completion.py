@@ -25,6 +25,7 @@ from goqueue.wire.apis import ApiKey
 from goqueue.wire.client_codec import OutgoingBatches, encode_produce
 from goqueue.wire.frames import RequestHeader
 from tests.sim.transaction_world import batch_of
+from tests.unit.server.kafka.asking import access_of
 
 
 async def test_a_reader_that_reads_after_the_end_sees_what_was_committed(tmp_path: Path):
@@ -57,7 +58,7 @@ async def produce(
     header = RequestHeader(ApiKey.PRODUCE, 12, 1, None, True, memoryview(bytearray(body)))
     answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     slot = ReplySlot(header, 0.0, lambda _: answered.set_result(None))
-    await handle_produce(broker, header, slot)
+    await handle_produce(broker, access_of(broker), header, slot)
     await answered
 
 

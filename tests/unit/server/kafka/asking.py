@@ -7,6 +7,8 @@ from goqueue.broker import Broker
 from goqueue.model.batch import TRANSACTIONAL, encode
 from goqueue.model.config import Address
 from goqueue.model.record import Record
+from goqueue.security import ANONYMOUS, Principal
+from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.fetch import handle_fetch
 from goqueue.server.kafka.fetch_sessions import FetchSessions
@@ -33,19 +35,29 @@ FETCH_BY_NAME = 12
 FRAME_BYTES = 9  # before a response: its size, the correlation id, and no tagged fields
 
 
+def access_of(broker: Broker, principal: Principal = ANONYMOUS) -> Access:
+    """What it may do, from `PEER`."""
+    return Access(broker.permissions, principal, PEER.partition(":")[0])
+
+
 async def ask(broker: Broker, api: ApiKey, version: int | None = None, **fields: Any) -> Any:
     """The response, in its newest shape."""
     return await ask_from(PEER, broker, api, version, **fields)
 
 
 async def ask_from(
-    peer: str, broker: Broker, api: ApiKey, version: int | None = None, **fields: Any
+    peer: str,
+    broker: Broker,
+    api: ApiKey,
+    version: int | None = None,
+    access: Access | None = None,
+    **fields: Any,
 ) -> Any:
     """The same on a connection of one's own."""
     spoken = VERSIONS[api].max if version is None else version
     header = RequestHeader(api, spoken, 1, "tester", is_flexible(api, spoken), memoryview(b""))
     addresses = Address("127.0.0.1", 9092), Address("127.0.0.1", 8080)
-    context = Context(broker, header, *addresses, peer)
+    context = Context(broker, header, *addresses, peer, access or access_of(broker))
     response = await HANDLERS[api](context, build(request_shape(api), **fields))
     encode_response(api, spoken, response)
     return response
@@ -75,6 +87,7 @@ async def produce(
     timeout_ms: int = 60_000,
     index: int = 0,
     transaction: tuple[str, ProducerIdentity] | None = None,
+    access: Access | None = None,
 ) -> Any:
     """One record; gives the partition's part of the response, once it is there.
 
@@ -97,7 +110,8 @@ async def produce(
         ],
     )
     filled: asyncio.Future[ReplySlot] = asyncio.get_running_loop().create_future()
-    await handle_produce(broker, header, ReplySlot(header, 0.0, filled.set_result))
+    slot = ReplySlot(header, 0.0, filled.set_result)
+    await handle_produce(broker, access or access_of(broker), header, slot)
     parts = (await filled).parts or []
     response = response_of(ApiKey.PRODUCE, PRODUCE_BY_NAME, b"".join(parts)[FRAME_BYTES:])
     return response.responses[0].partition_responses[0]
@@ -112,6 +126,7 @@ async def fetch(
     offset: int = 0,
     wait_ms: int = 0,
     replica_id: int = -1,
+    access: Access | None = None,
 ) -> Any:
     """Gives the partition's part of the response."""
     partition = {
@@ -130,6 +145,7 @@ async def fetch(
         min_bytes=1,
         topics=[{"topic": topic, "partitions": [partition]}],
     )
-    parts = await handle_fetch(broker, FetchSessions(1, broker.environment.random), 1 << 20, header)
+    sessions = FetchSessions(1, broker.environment.random)
+    parts = await handle_fetch(broker, access or access_of(broker), sessions, 1 << 20, header)
     response = response_of(ApiKey.FETCH, FETCH_BY_NAME, b"".join(parts))
     return response.responses[0].partitions[0]

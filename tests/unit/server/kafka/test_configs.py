@@ -18,7 +18,7 @@ from goqueue.model.ids import GroupId
 from goqueue.model.settings import SETTINGS
 from goqueue.runtime import real_environment
 from goqueue.server.kafka.config_entries import Source, ValueType
-from goqueue.server.kafka.configs import BROKER, GROUP, TOPIC, Operation
+from goqueue.server.kafka.configs import BROKER, GROUP, TOPIC, ConfigOperation
 from goqueue.wire.apis import VERSIONS, ApiKey
 from goqueue.wire.messages import build
 from tests.unit.server.kafka.asking import ask
@@ -92,7 +92,7 @@ async def test_settings_for_what_one_node_does_not_have_are_taken_and_shown(
 
 async def set_one(broker: Broker, name: str, value: str) -> ErrorCode:
     change = build(
-        incremental.AlterableConfig, name=name, config_operation=Operation.SET, value=value
+        incremental.AlterableConfig, name=name, config_operation=ConfigOperation.SET, value=value
     )
     resource = build(
         incremental.AlterConfigsResource, resource_type=TOPIC, resource_name="a", configs=(change,)
@@ -121,7 +121,7 @@ async def test_what_is_not_set_on_the_server_can_be_unset(broker: Broker):
     """As `kafka-reassign-partitions.sh --verify` does with its throttles."""
 
     for name in (RATE, "replica.alter.log.dirs.io.max.bytes.per.second"):
-        done = await change(broker, (name, Operation.DELETE, None), name="1", kind=BROKER)
+        done = await change(broker, (name, ConfigOperation.DELETE, None), name="1", kind=BROKER)
         assert done.error_code is ErrorCode.none
 
 
@@ -134,7 +134,7 @@ async def test_a_consumer_groups_sessions_and_heartbeats_are_set_by_kafkas_names
             build(
                 incremental.AlterableConfig,
                 name=name.replace("_", "."),
-                config_operation=Operation.DELETE if value is None else Operation.SET,
+                config_operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET,
                 value=value,
             )
             for name, value in values.items()
@@ -350,8 +350,8 @@ async def change(
 async def test_settings_are_set_and_deleted_one_by_one(broker: Broker):
     done = await change(
         broker,
-        ("segment.bytes", Operation.DELETE, None),
-        ("retention.ms", Operation.SET, "7"),
+        ("segment.bytes", ConfigOperation.DELETE, None),
+        ("retention.ms", ConfigOperation.SET, "7"),
     )
     assert done.error_code is ErrorCode.none
     assert broker.topic("a").overrides == {"retention.ms": "7"}
@@ -359,21 +359,21 @@ async def test_settings_are_set_and_deleted_one_by_one(broker: Broker):
 
 
 async def test_lists_are_added_to_and_taken_from(broker: Broker):
-    await change(broker, ("cleanup.policy", Operation.APPEND, "compact"))
+    await change(broker, ("cleanup.policy", ConfigOperation.APPEND, "compact"))
     assert broker.topic("a").settings.cleanup_policy == {"compact", "delete"}
-    await change(broker, ("cleanup.policy", Operation.SUBTRACT, "delete"))
+    await change(broker, ("cleanup.policy", ConfigOperation.SUBTRACT, "delete"))
     assert broker.topic("a").settings.cleanup_policy == {"compact"}
 
 
 @pytest.mark.parametrize(
     ("name", "operation", "value", "code"),
     [
-        ("retention.ms", Operation.SET, "soon", ErrorCode.invalid_config),
-        ("retention.ms", Operation.SET, None, ErrorCode.invalid_request),
-        ("retention.ms", Operation.APPEND, "1", ErrorCode.invalid_config),
-        ("nonsense", Operation.APPEND, "1", ErrorCode.invalid_config),
-        ("cleanup.policy", Operation.APPEND, "shred", ErrorCode.invalid_config),
-        ("cleanup.policy", Operation.SUBTRACT, "delete", ErrorCode.invalid_config),
+        ("retention.ms", ConfigOperation.SET, "soon", ErrorCode.invalid_config),
+        ("retention.ms", ConfigOperation.SET, None, ErrorCode.invalid_request),
+        ("retention.ms", ConfigOperation.APPEND, "1", ErrorCode.invalid_config),
+        ("nonsense", ConfigOperation.APPEND, "1", ErrorCode.invalid_config),
+        ("cleanup.policy", ConfigOperation.APPEND, "shred", ErrorCode.invalid_config),
+        ("cleanup.policy", ConfigOperation.SUBTRACT, "delete", ErrorCode.invalid_config),
         ("retention.ms", 4, "1", ErrorCode.invalid_request),
     ],
 )
@@ -381,7 +381,7 @@ async def test_a_change_that_cannot_be_changes_nothing(
     broker: Broker, name: str, operation: int, value: str | None, code: ErrorCode
 ):
     refused = await change(
-        broker, ("retention.bytes", Operation.SET, "1"), (name, operation, value)
+        broker, ("retention.bytes", ConfigOperation.SET, "1"), (name, operation, value)
     )
     assert refused.error_code is code
     assert name in refused.error_message
@@ -389,13 +389,13 @@ async def test_a_change_that_cannot_be_changes_nothing(
 
 
 async def test_a_change_may_be_tried_out(broker: Broker):
-    done = await change(broker, ("retention.ms", Operation.SET, "7"), validate_only=True)
+    done = await change(broker, ("retention.ms", ConfigOperation.SET, "7"), validate_only=True)
     assert done.error_code is ErrorCode.none
     assert broker.topic("a").overrides == {"segment.bytes": "5000"}
 
 
 async def test_the_servers_settings_stay_as_they_are(broker: Broker):
-    setting = ("num.partitions", Operation.SET, "7")
+    setting = ("num.partitions", ConfigOperation.SET, "7")
     refused = await change(broker, setting, name="1", kind=BROKER)
     assert refused.error_code is ErrorCode.invalid_request
     assert "start" in refused.error_message
@@ -407,15 +407,15 @@ RATE = "leader.replication.throttled.rate"
 async def test_throttles_of_nodes_are_set_for_one_or_for_all(broker: Broker):
     assert (await shown(broker, BROKER, "1"))[RATE].value == str(2**63 - 1)
     for name, rate in (("", "10"), ("1", "20")):
-        done = await change(broker, (RATE, Operation.SET, rate), name=name, kind=BROKER)
+        done = await change(broker, (RATE, ConfigOperation.SET, rate), name=name, kind=BROKER)
         assert done.error_code is ErrorCode.none
     assert (await shown(broker, BROKER, ""))[RATE].value == "10"
     own = (await shown(broker, BROKER, "1"))[RATE]
     assert (own.value, own.config_source) == ("20", Source.DYNAMIC_BROKER)
-    await change(broker, (RATE, Operation.DELETE, None), name="1", kind=BROKER)
+    await change(broker, (RATE, ConfigOperation.DELETE, None), name="1", kind=BROKER)
     common = (await shown(broker, BROKER, "1"))[RATE]
     assert (common.value, common.config_source) == ("10", Source.DYNAMIC_DEFAULT_BROKER)
-    refused = await change(broker, (RATE, Operation.SET, "fast"), name="1", kind=BROKER)
+    refused = await change(broker, (RATE, ConfigOperation.SET, "fast"), name="1", kind=BROKER)
     assert refused.error_code is ErrorCode.invalid_config
 
 

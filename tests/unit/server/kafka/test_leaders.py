@@ -27,7 +27,7 @@ from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.messages import build, duration
-from tests.unit.server.kafka.asking import FRAME_BYTES, ask, frame_of, response_of
+from tests.unit.server.kafka.asking import FRAME_BYTES, access_of, ask, frame_of, response_of
 from tests.unit.server.kafka.cluster_of_three import SECOND, THIRD, join
 
 HINTS_OF_PRODUCE_FROM, HINTS_OF_FETCH_FROM = 10, 16
@@ -55,7 +55,9 @@ async def produce(broker: Broker, version: int, topic: UUID) -> Any:
         topic_data=[{**name, "partition_data": partitions}],
     )
     filled: asyncio.Future[ReplySlot] = asyncio.get_running_loop().create_future()
-    await handle_produce(broker, header, ReplySlot(header, 0.0, filled.set_result))
+    await handle_produce(
+        broker, access_of(broker), header, ReplySlot(header, 0.0, filled.set_result)
+    )
     parts = (await filled).parts or []
     return response_of(ApiKey.PRODUCE, version, b"".join(parts)[FRAME_BYTES:])
 
@@ -80,7 +82,8 @@ async def fetch(broker: Broker, version: int, topic: UUID) -> Any:
         min_bytes=1,
         topics=[{**name, "partitions": partitions}],
     )
-    parts = await handle_fetch(broker, FetchSessions(1, broker.environment.random), 1 << 20, header)
+    sessions = FetchSessions(1, broker.environment.random)
+    parts = await handle_fetch(broker, access_of(broker), sessions, 1 << 20, header)
     return response_of(ApiKey.FETCH, version, b"".join(parts))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from goqueue.broker import Broker
 from goqueue.model.config import KafkaConfig
+from goqueue.security import ANONYMOUS
 from goqueue.server.kafka.connection import KafkaConnection
 from goqueue.server.kafka.limits import LOG_LINES_MAX, LOG_SECONDS, HeldBytes, LogLimit
 from goqueue.server.kafka.listener import FETCH_BYTES_MIN, KafkaListener
@@ -86,6 +87,7 @@ def listener(broker: Broker) -> KafkaListener:
 def slow_reader(listener: KafkaListener, unsent: int) -> tuple[KafkaConnection, SlowTransport]:
     connection, transport = KafkaConnection(listener), SlowTransport(unsent)
     connection._transport = transport
+    connection.principal = ANONYMOUS
     connection.last_active = asyncio.get_running_loop().time()
     connection.pause_writing()
     return connection, transport

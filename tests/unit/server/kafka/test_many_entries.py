@@ -30,7 +30,7 @@ from goqueue.server.kafka.produce import handle_produce
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.frames import RequestHeader
 from goqueue.wire.messages import build, duration, response_class
-from tests.unit.server.kafka.asking import ask
+from tests.unit.server.kafka.asking import access_of, ask
 from tests.unit.wire.kio_side import kio_decode, kio_encode
 
 ENTRIES = 20 * ENTRIES_AT_ONCE
@@ -80,7 +80,7 @@ async def fetched(broker: Broker, partitions: list[int]) -> list[int]:
     request = build(FetchRequest, max_wait=duration(0), session_epoch=-1, topics=(topic,))
     sessions = FetchSessions(10, RealRandom())
     parts = await handle_fetch(
-        broker, sessions, 10**6, header(ApiKey.FETCH, 12, kio_encode(request))
+        broker, access_of(broker), sessions, 10**6, header(ApiKey.FETCH, 12, kio_encode(request))
     )
     answer = kio_decode(response_class(ApiKey.FETCH, 12), b"".join(map(bytes, parts)))
     return [each.partition_index for topic in answer.responses for each in topic.partitions]
@@ -106,6 +106,7 @@ async def test_others_have_their_turn_during_a_long_produce(broker: Broker):
     async with others() as turns:
         await handle_produce(
             broker,
+            access_of(broker),
             header(ApiKey.PRODUCE, 9, kio_encode(request)),
             reply,  # type: ignore[arg-type]  # all that is used of a slot
         )

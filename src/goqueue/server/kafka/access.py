@@ -1,0 +1,107 @@
+"""What the client of a connection may do: every handler asks here, before it looks or acts.
+
+`demand_…` raises, in the words of the resource, so that each listener's code for it goes out;
+`allows_…` tells, for lists that show only what one may see.  Without `auth.enabled` all of it is
+allowed, and `is_enforced` saves the question.
+"""
+
+from typing import Final
+
+from goqueue.broker.security.permissions import Permissions
+from goqueue.model.errors import (
+    AccessDenied,
+    GroupAccessDenied,
+    TopicAccessDenied,
+    TransactionalIdAccessDenied,
+)
+from goqueue.security import CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
+
+_REFUSALS: Final[dict[ResourceType, type[AccessDenied]]] = {
+    ResourceType.TOPIC: TopicAccessDenied,
+    ResourceType.GROUP: GroupAccessDenied,
+    ResourceType.TRANSACTIONAL_ID: TransactionalIdAccessDenied,
+    ResourceType.CLUSTER: AccessDenied,
+}
+_ALL_OPERATIONS: Final = {
+    kind: sum(1 << each for each in known) for kind, known in OPERATIONS.items()
+}
+NAME_LENGTH_SHOWN: Final = 249
+OPERATIONS_NOT_ASKED: Final = -(2**31)
+
+
+class Access:
+    """Of one principal, from one host."""
+
+    __slots__ = ("_host", "_permissions", "_principal", "is_enforced")
+
+    def __init__(self, permissions: Permissions, principal: Principal, host: str) -> None:
+        self.is_enforced = permissions.is_enforced
+        self._permissions = permissions
+        self._principal = principal
+        self._host = host
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        return not self.is_enforced or self._permissions.allows(
+            self._principal, self._host, operation, resource_type, name
+        )
+
+    def demand(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        """Raises the `AccessDenied` of that type of resource."""
+        if not self.allows(operation, resource_type, name):
+            kind = resource_type.name.lower().replace("_", " ")
+            raise _REFUSALS[resource_type](
+                f"{self._principal} lacks {operation.name} on {kind} {name[:NAME_LENGTH_SHOWN]!r}"
+            )
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def allows_topic(self, operation: Operation, name: str) -> bool:
+        return self.allows(operation, ResourceType.TOPIC, name)
+
+    def demand_topic(self, operation: Operation, name: str) -> None:
+        self.demand(operation, ResourceType.TOPIC, name)
+
+    def demand_creation(self, name: str) -> None:
+        """Of a topic: who may create all of them may create this one."""
+        if not self.allows_cluster(Operation.CREATE):
+            self.demand_topic(Operation.CREATE, name)
+
+    def allows_any_topic(self, operation: Operation) -> bool:
+        """Whether there may be a topic to which it may do that."""
+        return not self.is_enforced or self._permissions.allows_any(
+            self._principal, self._host, operation, ResourceType.TOPIC
+        )
+
+    # --- groups, transactional ids, the cluster ---------------------------------------------------
+
+    def allows_group(self, operation: Operation, name: str) -> bool:
+        return self.allows(operation, ResourceType.GROUP, name)
+
+    def demand_group(self, operation: Operation, name: str) -> None:
+        self.demand(operation, ResourceType.GROUP, name)
+
+    def allows_transactional_id(self, operation: Operation, name: str) -> bool:
+        return self.allows(operation, ResourceType.TRANSACTIONAL_ID, name)
+
+    def demand_transactional_id(self, operation: Operation, name: str) -> None:
+        self.demand(operation, ResourceType.TRANSACTIONAL_ID, name)
+
+    def allows_cluster(self, operation: Operation) -> bool:
+        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def demand_cluster(self, operation: Operation) -> None:
+        self.demand(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    # --- what clients are told they may do --------------------------------------------------------
+
+    def operations(self, resource_type: ResourceType, name: str, *, asked: bool = True) -> int:
+        """The protocol has a bit for each operation; tools grey out what is not in them."""
+        if not asked:
+            return OPERATIONS_NOT_ASKED
+        if not self.is_enforced:
+            return _ALL_OPERATIONS[resource_type]
+        return sum(
+            1 << each
+            for each in OPERATIONS[resource_type]
+            if self.allows(each, resource_type, name)
+        )
