@@ -103,7 +103,7 @@ async def handle_produce(
                         partition, batches, transactional_id=request.transactional_id
                     )
                 delayed = None
-                if may_delay or batches[CODEC_AT] & CODEC_MASK:
+                if may_delay or _is_compressed(batches):
                     sent = _Sent(request, header.api_version, partition, batches, left_out)
                     delayed = await _append_delayed(broker, sent)
                 if delayed is not None:
@@ -145,6 +145,11 @@ def _may_delay(body: memoryview) -> bool:
     return _DELAY_MARK.search(body) is not None
 
 
+def _is_compressed(batches: memoryview) -> bool:
+    """Too short for a batch: whoever appends it says so."""
+    return len(batches) > CODEC_AT and bool(batches[CODEC_AT] & CODEC_MASK)
+
+
 async def _append_delayed(
     broker: Broker, sent: _Sent
 ) -> tuple[Appended, asyncio.Future[None] | None] | None:
@@ -153,7 +158,7 @@ async def _append_delayed(
     if not partition.log.settings.goqueue_delayed_messages_max:
         return None
     appends, admitted = broker.delays.appends, None
-    if batches[CODEC_AT] & CODEC_MASK and not await appends.find_in_compressed(partition, batches):
+    if _is_compressed(batches) and not await appends.find_in_compressed(partition, batches):
         return None
 
     async def admit() -> None:
