@@ -224,7 +224,7 @@ def _error_rows() -> Iterator[tuple[str, ...]]:
 def _cli() -> Iterator[str]:
     root: Any = typer.main.get_command(app)
     context = root.make_context("goqueue", [], resilient_parsing=True)
-    everywhere = {each.name for each in root.params}
+    everywhere = {each.name for each in root.params} - {"version"}  # the program's own
     yield from _table(("option", "meaning"), map(_option_row, root.params))
     for name in COMMANDS:
         yield from _command(f"goqueue {name}", root.get_command(context, name), everywhere)

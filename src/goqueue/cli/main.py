@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from goqueue._version import __version__
 from goqueue.cli.failures import ExitCode, explain
 from goqueue.cli.session import Session
 from goqueue.cli.startup import use_plain_types
@@ -59,7 +60,7 @@ class CommandTable(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = dict.fromkeys(COMMANDS, TyperCommand("not loaded yet"))
-        self.params = _global_options()
+        self.params = [*_options_of(_version_option), *_options_of(_global_options)]
         use_plain_types(self)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -111,7 +112,7 @@ def _load(name: str) -> Any:
     command = typer.main.get_command(module.app)
     command.name = name
     command.rich_help_panel = COMMANDS[name]  # type: ignore[attr-defined]
-    options = _global_options()
+    options = _options_of(_global_options)
     if name in LOCAL_COMMANDS:
         options = [each for each in options if each.name == "output"]
     _add_options(command, options)
@@ -144,9 +145,9 @@ def _remember(context: typer.Context, parameter: typer.CallbackParam, value: Any
     return value
 
 
-def _global_options() -> list[Any]:
+def _options_of(function: Any) -> list[Any]:
     app = typer.Typer(add_completion=False)
-    app.command()(_options)
+    app.command()(function)
     return list(typer.main.get_command(app).params)
 
 
@@ -168,7 +169,7 @@ OUTPUT: Final = "table, json, yaml; or auto: table at a terminal, else JSON. \\[
 TIMEOUT: Final = "Time limit of a request in seconds. \\[GOQUEUE_TIMEOUT; 30]"
 
 
-def _options(
+def _global_options(
     server: Annotated[str | None, _global(SERVER, "--server", "-s", metavar="URL")] = None,
     context: Annotated[str | None, _global(CONTEXT, "--context", "-c", metavar="NAME")] = None,
     output: Annotated[str | None, _global(OUTPUT, "--output", "-o", metavar="FORMAT")] = None,
@@ -180,6 +181,26 @@ def _options(
     ] = None,
 ) -> None:
     """Written once; every command gets them."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"goqueue {__version__}")
+        raise typer.Exit(ExitCode.OK)
+
+
+VERSION: Final = "Show the version and exit.  `goqueue version` tells more."
+
+
+def _version_option(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help=VERSION, is_eager=True, expose_value=False, callback=_show_version
+        ),
+    ] = False,
+) -> None:
+    """Of the program alone."""
 
 
 # --- the program ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Tricks by which short commands, and the server, start quickly.
+"""Tricks by which short commands, and the server, start quickly; and one for their help.
 
 Each reaches into a library, and has a test in `tests/unit/cli/test_startup.py` that notices when a
 new version of that library has changed there.
@@ -63,7 +63,13 @@ def _plain(parameter: Any) -> Any:
     if descriptor is not None and kind in PLAIN_TYPES:
         info = descriptor.parameter_info
         parameter._runtime_param = PlainType(kind, info.min, info.max)
+    if getattr(parameter, "is_flag", False):
+        parameter.display_type_rich = _show_no_type
     return parameter
+
+
+def _show_no_type(ctx: Any) -> None:
+    """In the help of a flag: `--wide <bool>` would read as if it took a value."""
 
 
 class PlainType:

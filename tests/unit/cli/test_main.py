@@ -6,6 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from goqueue._version import __version__
 from goqueue.cli.main import COMMANDS, app
 from goqueue.client.http.retries import Retries
 from tests.unit.cli.invocation import run
@@ -28,6 +29,15 @@ def test_every_command_has_help(command: str):
         result = run(command, flag)
         assert result.exit_code == 0, result.output
         assert f"goqueue {command}" in result.stdout.replace("root", "goqueue")
+
+
+def test_the_version_is_one_line_without_a_server():
+    result = run("--version", "--server", NOBODY)
+    assert (result.exit_code, result.stdout) == (0, f"goqueue {__version__}\n")
+
+
+def test_the_help_of_a_flag_shows_no_value():
+    assert "<bool>" not in run("server", "--help").stdout + run("--help").stdout
 
 
 # --- exit codes -----------------------------------------------------------------------------------
