@@ -99,6 +99,7 @@ FACES = {
         "queues.receive_request",
         "queues.service",
         "queues.stats",
+        "quotas",
         "replicas",
         "schedules.term",
         "schemas.service",

@@ -45,6 +45,7 @@ from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.queues.admin import QueueGroups
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.quotas import Quotas
 from goqueue.broker.schedules.service import Schedules
 from goqueue.broker.schemas.checks import SchemaChecks
 from goqueue.broker.schemas.dead_letters import SchemaDeadLetters
@@ -189,6 +190,7 @@ class Broker:
         disk, clock, random = self.environment.disk, self._clock, self.environment.random
         auth = self.config.auth
         self.permissions = Permissions(auth, lambda: self.metadata)
+        self.quotas = Quotas(clock, lambda: self.metadata)
         self.logins = Logins(auth, clock, disk, random, lambda: self.metadata)
         self.users = Users(self, disk, random)
         self.api_keys = ApiKeys(self, clock, disk, random)

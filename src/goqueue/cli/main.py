@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "user": "Users and permissions",
     "key": "Users and permissions",
     "acl": "Users and permissions",
+    "quota": "Users and permissions",
     "login": "Settings of this command",
     "logout": "Settings of this command",
     "config": "Settings of this command",

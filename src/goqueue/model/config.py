@@ -47,6 +47,8 @@ class KafkaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connections_max: int = 10_000
     """Most open connections; further ones are closed immediately. Each takes a file handle: the
     server lowers this limit at start if the process may open too few files (`ulimit -n`)."""
+    connections_per_address_max: int = 0
+    """Most open connections from one IP address; 0: as many as there may be in all."""
     idle_ms: int = 600_000
     """A connection without a request for this long is closed."""
     request_ms: int = 60_000
@@ -80,6 +82,9 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Largest request body, in bytes; a larger one is answered with 413."""
     connections_max: int = 2_000
     """Requests and connections at once before new ones are answered with 503."""
+    connections_per_address_max: int = 0
+    """Most open connections from one IP address, further ones are closed; 0: as many as there may
+    be in all. Behind a proxy all clients come from its address."""
     long_poll_ms_max: int = 60_000
     """Longest wait a client may ask for in a read or poll."""
     publish_timeout_ms: int = 30_000
@@ -282,6 +287,9 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Answer `/health`, `/healthz`, `/livez` and `/readyz` to everybody."""
     login_ms: int = 10_000
     """A connection must have logged in within this time."""
+    pending_logins_max: int = 1_000
+    """Most connections of the Kafka listener that have not logged in yet; further ones are
+    closed. Not more than a quarter of them come from one IP address."""
     failed_login_delay_ms: int = 300
     """How long the answer to a wrong password waits."""
 
@@ -328,6 +336,7 @@ RELOADABLE: Final = frozenset(
         "shutdown_seconds",
         "kafka.request_bytes_max",
         "kafka.connections_max",
+        "kafka.connections_per_address_max",
         "kafka.idle_ms",
         "kafka.request_ms",
         "kafka.pending_requests_max",

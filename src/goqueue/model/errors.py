@@ -336,6 +336,20 @@ class ShuttingDown(GoQueueError):
     retriable = True
 
 
+class QuotaExceeded(GoQueueError):
+    """The client, or its tenant, has used what it may use for now."""
+
+    code = "quota_exceeded"
+    retriable = True
+
+    def __init__(self, quota: str, retry_after_seconds: float, whose: str = "client") -> None:
+        super().__init__(
+            f"the {whose} is over its quota {quota}: try again in {retry_after_seconds:.1f} s"
+        )
+        self.quota = quota
+        self.retry_after_seconds = retry_after_seconds
+
+
 class Overloaded(GoQueueError):
     """A named bound was reached; the message names the setting."""
 

@@ -34,6 +34,7 @@ from goqueue.server.cluster_metrics import ClusterCollector
 from goqueue.server.delay_metrics import DelayCollector
 from goqueue.server.group_metrics import GroupCollector
 from goqueue.server.queue_metrics import QueueMetrics
+from goqueue.server.quota_metrics import QuotaCollector
 from goqueue.server.schedule_metrics import ScheduleMetrics
 from goqueue.server.schema_metrics import SchemaCollector
 
@@ -95,6 +96,7 @@ class Metrics:
         self.registry.register(SchemaCollector(broker))
         ScheduleMetrics(broker, self.registry)
         self.registry.register(DelayCollector(broker))
+        self.registry.register(QuotaCollector(broker))
         self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

@@ -20,6 +20,7 @@ from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import delays as delay_calls
 from goqueue.client.http.calls import groups as group_calls
 from goqueue.client.http.calls import queues as queue_calls
+from goqueue.client.http.calls import quotas as quota_calls
 from goqueue.client.http.calls import schemas as schema_calls
 from goqueue.client.http.calls import security as security_calls
 from goqueue.client.http.calls import topics as topic_calls
@@ -133,6 +134,9 @@ class Client(ScheduleVerbs):
     acls = verb(security_calls.acls)
     add_acls = verb(security_calls.add_acls)
     remove_acls = verb(security_calls.remove_acls)
+    quotas = verb(quota_calls.quotas)
+    set_quotas = verb(quota_calls.set_quotas)
+    delete_quotas = verb(quota_calls.delete_quotas)
 
     # --- delayed messages -------------------------------------------------------------------------
 

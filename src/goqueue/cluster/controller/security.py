@@ -1,4 +1,4 @@
-"""Users, roles and access control lists: what may be set, and what changes nothing."""
+"""Users, roles, access control lists and quotas: what may be set, and what changes nothing."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -8,6 +8,7 @@ from goqueue.cluster.metadata import (
     AclsRemoved,
     ApiKeyRemoved,
     ApiKeySet,
+    ClientQuotasChanged,
     Metadata,
     MetadataRecord,
     RolesSet,
@@ -17,11 +18,13 @@ from goqueue.cluster.metadata import (
 )
 from goqueue.model.errors import ApiKeyNotFound, InvalidRequest, PolicyViolation, UserNotFound
 from goqueue.model.machine import Decision
+from goqueue.quotas import check_rate
 from goqueue.security import MECHANISMS, check_roles
 
 USERS_MAX: Final = 10_000
 ACLS_MAX: Final = 20_000
 KEYS_MAX: Final = 10_000
+QUOTAS_MAX: Final = 10_000
 USER_BYTES_MAX: Final = 200
 
 
@@ -69,6 +72,21 @@ def _decide(metadata: Metadata, change: SecurityRecord) -> Iterator[SecurityReco
             if change.key_id not in table.api_keys:
                 raise ApiKeyNotFound(f"there is no key {change.key_id[:80]!r}")
             yield change
+        case ClientQuotasChanged():
+            yield from _decide_quotas(metadata, change)
+
+
+def _decide_quotas(
+    metadata: Metadata, change: ClientQuotasChanged
+) -> Iterator[ClientQuotasChanged]:
+    entity = change.entity.check()
+    there = metadata.security.quotas.get(entity, {})
+    for key, rate in change.changes.items():
+        if rate is not None:
+            check_rate(entity, key, rate)
+    new = {key: rate for key, rate in change.changes.items() if there.get(key) != rate}
+    if new:
+        yield ClientQuotasChanged(entity, new)
 
 
 def check_user_name(user: str) -> None:
@@ -90,6 +108,9 @@ def _check_bounds(metadata: Metadata, found: Sequence[SecurityRecord]) -> None:
     keys = sum(isinstance(each, ApiKeySet) for each in found)
     if keys and len(table.api_keys) + keys > KEYS_MAX:
         raise PolicyViolation(f"there are {KEYS_MAX} API keys already: remove some")
+    entities = {each.entity for each in found if isinstance(each, ClientQuotasChanged)}
+    if entities and len(table.quotas.keys() | entities) > QUOTAS_MAX:
+        raise PolicyViolation(f"there are quotas for {QUOTAS_MAX} entities already: remove some")
     added = sum(len(each.acls) for each in found if isinstance(each, AclsAdded))
     if added and len(table.acls) + added > ACLS_MAX:
         raise PolicyViolation(

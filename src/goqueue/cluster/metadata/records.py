@@ -20,6 +20,7 @@ from goqueue.model.ids import (
     TopicId,
     TopicName,
 )
+from goqueue.quotas import QuotaEntity
 from goqueue.security import Acl, ApiKey, ScramCredential
 
 NO_LEADER: Final = NodeId(-1)
@@ -225,8 +226,20 @@ class ApiKeyRemoved(msgspec.Struct, frozen=True, tag="api-key-removed"):
     key_id: str
 
 
+class ClientQuotasChanged(msgspec.Struct, frozen=True, tag="client-quotas"):
+    entity: QuotaEntity
+    changes: dict[str, float | None]  # rates a second; None: there is none any more
+
+
 SecurityRecord = (
-    ScramSet | ScramRemoved | RolesSet | AclsAdded | AclsRemoved | ApiKeySet | ApiKeyRemoved
+    ScramSet
+    | ScramRemoved
+    | RolesSet
+    | AclsAdded
+    | AclsRemoved
+    | ApiKeySet
+    | ApiKeyRemoved
+    | ClientQuotasChanged
 )
 
 MetadataRecord = (

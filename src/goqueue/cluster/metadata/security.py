@@ -1,4 +1,4 @@
-"""Users, their roles, and access control lists, as the metadata has them."""
+"""Users, their roles, access control lists and quotas, as the metadata has them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,11 +7,13 @@ from goqueue.cluster.metadata.records import (
     AclsRemoved,
     ApiKeyRemoved,
     ApiKeySet,
+    ClientQuotasChanged,
     RolesSet,
     ScramRemoved,
     ScramSet,
     SecurityRecord,
 )
+from goqueue.quotas import QuotaEntity
 from goqueue.security import Acl, ApiKey, ScramCredential
 
 
@@ -23,6 +25,7 @@ class SecurityTable:
         self._roles: dict[str, tuple[str, ...]] = {}
         self._acls: dict[Acl, None] = {}  # in order
         self._keys: dict[str, ApiKey] = {}  # by id
+        self._quotas: dict[QuotaEntity, dict[str, float]] = {}  # none is empty
         self.version = 0  # counts changes
 
     def copy(self) -> "SecurityTable":
@@ -31,6 +34,7 @@ class SecurityTable:
         copy._roles = dict(self._roles)
         copy._acls = dict(self._acls)
         copy._keys = dict(self._keys)
+        copy._quotas = dict(self._quotas)
         copy.version = self.version
         return copy
 
@@ -55,6 +59,11 @@ class SecurityTable:
     def api_keys(self) -> Mapping[str, ApiKey]:
         """By id."""
         return self._keys
+
+    @property
+    def quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """Of those for whom any are set; a change makes a new inner mapping."""
+        return self._quotas
 
     def credentials(self, user: str) -> Mapping[str, ScramCredential]:
         """By mechanism."""
@@ -86,6 +95,14 @@ class SecurityTable:
                 self._keys[record.key.key_id] = record.key
             case ApiKeyRemoved():
                 self._keys.pop(record.key_id, None)
+            case ClientQuotasChanged():
+                self._change_quotas(record)
+
+    def _change_quotas(self, record: ClientQuotasChanged) -> None:
+        merged = {**self._quotas.pop(record.entity, {}), **record.changes}
+        rates = {key: rate for key, rate in merged.items() if rate is not None}
+        if rates:
+            self._quotas[record.entity] = rates
 
     def snapshot(self) -> Iterator[SecurityRecord]:
         for user, credentials in self._credentials.items():
@@ -97,3 +114,5 @@ class SecurityTable:
             yield AclsAdded(tuple(self._acls))
         for key in self._keys.values():
             yield ApiKeySet(key)
+        for entity, rates in self._quotas.items():
+            yield ClientQuotasChanged(entity, dict(rates))

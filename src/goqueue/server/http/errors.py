@@ -6,6 +6,7 @@
 with whatever helps to go on (the offsets that can be read, the field that was wrong).
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -100,6 +101,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.NotEnoughReplicasAfterAppend: 504,
     errors.ShuttingDown: 503,
     errors.Overloaded: 503,
+    errors.QuotaExceeded: 429,
     cluster_errors.NodeNotFound: 404,
     cluster_errors.StaleNodeEpoch: 409,
     cluster_errors.StalePartitionEpoch: 409,
@@ -224,6 +226,9 @@ def problem_of(error: errors.GoQueueError) -> Problem:
         details["missing"] = [
             {"partition": index, "code": why.code} for index, why in error.missing.items()
         ]
+    if isinstance(error, errors.QuotaExceeded):
+        details["quota"] = error.quota
+        details["retry_after_seconds"] = retry_seconds(error)
     if isinstance(error, schema_errors.SchemaViolation):
         details["path"] = error.path
     if isinstance(error, schedule_errors.InvalidSchedule):
@@ -267,7 +272,14 @@ def answer_in_part(
 
 
 def _retry_headers(error: errors.GoQueueError) -> dict[str, str]:
-    return {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.retriable else {}
+    return {"Retry-After": str(retry_seconds(error))} if error.retriable else {}
+
+
+def retry_seconds(error: errors.GoQueueError) -> int:
+    """After how many seconds a request may be repeated that was refused for now."""
+    if isinstance(error, errors.QuotaExceeded):
+        return max(1, math.ceil(error.retry_after_seconds))
+    return RETRY_AFTER_SECONDS
 
 
 # --- handlers -----------------------------------------------------------------------------------

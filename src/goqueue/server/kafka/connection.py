@@ -60,6 +60,7 @@ class ConnectionOwner(Protocol):
     def explain_limit(self, limit: str, /) -> str: ...
     def identify(self, transport: asyncio.BaseTransport, /) -> Principal | None: ...
     def admit(self, connection: "KafkaConnection", /) -> bool: ...
+    def note_login(self, connection: "KafkaConnection", /) -> None: ...
     def forget(self, connection: "KafkaConnection", /) -> None: ...
     def start_task(self, work: Coroutine[Any, Any, None], /) -> asyncio.Task[None]: ...
     async def handle(
@@ -104,6 +105,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.closing = False
         self.principal: Principal | None = None  # None: it has to log in first
         self._login_until = math.inf  # loop time
+        self._unmuting: asyncio.TimerHandle | None = None  # while it is muted
         self._is_encrypted = False  # TLS has no half-closed connections
 
     # --- the transport's side ---------------------------------------------------------------------
@@ -131,6 +133,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
         After `lifetime_ms` it has to have logged in again; 0: never.
         """
+        if self.principal is None:
+            self._listener.note_login(self)
         self.principal = principal
         now = asyncio.get_running_loop().time()
         self._login_until = now + lifetime_ms / 1000 if lifetime_ms else math.inf
@@ -192,6 +196,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._frames.drop()  # at once: this object may have to wait for the garbage collector
         if self._task is not None:
             self._task.cancel()
+        if self._unmuting is not None:
+            self._unmuting.cancel()
         self._listener.forget(self)
 
     # --- handling ---------------------------------------------------------------------------------
@@ -209,7 +215,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     async def _next_frame(self) -> bytearray:
         """The next request, once there is one and the replies before it are not piling up."""
-        while not self._waiting or not self._may_write or self._too_many_slots:
+        while not self._waiting or not self._may_write or self._too_many_slots or self._unmuting:
             if self._frames.problem is not None and not self._waiting:
                 raise self._frames.problem
             self._wake = asyncio.get_running_loop().create_future()
@@ -283,6 +289,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
         )
 
     # --- flow -------------------------------------------------------------------------------------
+
+    def mute(self, seconds: float) -> None:
+        """Handle no further request for so long; what is on its way is answered."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        if self._unmuting is not None:
+            if self._unmuting.when() >= until:
+                return
+            self._unmuting.cancel()
+        self._unmuting = loop.call_at(until, self._unmute)
+
+    def _unmute(self) -> None:
+        self._unmuting = None
+        self._wake_server()
 
     @property
     def _too_many_slots(self) -> bool:

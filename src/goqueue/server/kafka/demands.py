@@ -68,6 +68,7 @@ DEMANDS: Final[Mapping[int, frozenset[Demand]]] = {
     | _cluster(ALTER_CONFIGS),
     ApiKey.LIST_CONFIG_RESOURCES: _cluster(DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CLIENT_QUOTAS: _cluster(ALTER_CONFIGS),
     ApiKey.DESCRIBE_LOG_DIRS: _cluster(DESCRIBE),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(ALTER),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster(DESCRIBE),

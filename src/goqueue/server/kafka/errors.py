@@ -80,6 +80,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     errors.NotEnoughReplicasAfterAppend: ErrorCode.not_enough_replicas_after_append,
     errors.ShuttingDown: ErrorCode.not_leader_or_follower,
     errors.Overloaded: ErrorCode.throttling_quota_exceeded,
+    errors.QuotaExceeded: ErrorCode.throttling_quota_exceeded,
     cluster_errors.NodeNotFound: ErrorCode.broker_id_not_registered,
     cluster_errors.StaleNodeEpoch: ErrorCode.stale_broker_epoch,
     cluster_errors.StalePartitionEpoch: ErrorCode.invalid_update_version,

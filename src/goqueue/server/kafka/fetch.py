@@ -1,5 +1,6 @@
 """Fetch: the partitions of a request for the broker's `fetch`, and what it gives as a response."""
 
+from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, list_requested
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
+from goqueue.server.kafka.throttling import Throttle
 from goqueue.wire.fetch import (
     NO_REPLICA,
     AbortedTransaction,
@@ -39,6 +41,7 @@ async def handle_fetch(
     sessions: FetchSessions,
     bytes_max: int,
     header: RequestHeader,
+    throttle: Throttle | None = None,
 ) -> list[Buffer]:
     version = header.api_version
     request = decode_fetch(version, header.body)
@@ -68,7 +71,8 @@ async def handle_fetch(
     topics: dict[str | UUID, list[FetchPartitionResponse]] = {}
     leaders: set[int] = set()  # that clients are sent to
     check = partial(access.demand_topic, Operation.READ) if access.is_enforced else None
-    for found in await fetch(broker, wanted, limits, reads, check):
+    fetched = await fetch(broker, wanted, limits, reads, check)
+    for found in fetched:
         key = found.wanted.topic, found.wanted.index
         is_news = session is None or session.is_news(key, found)
         if is_news or request.session_epoch == OPEN_EPOCH:
@@ -81,9 +85,14 @@ async def handle_fetch(
     return encode_fetch_response(
         version,
         [FetchTopicResponse(name, responses) for name, responses in topics.items()],
+        throttle_time_ms=_charge(throttle, fetched),
         session_id=session.session_id if session else 0,
         node_endpoints=leader_endpoints(broker, leaders) if leaders else (),
     )
+
+
+def _charge(throttle: Throttle | None, fetched: Sequence[FetchedPartition]) -> int:
+    return 0 if throttle is None else throttle.charge_consume(each.records for each in fetched)
 
 
 def _refuse_replica(version: int, request: FetchRequest) -> list[Buffer]:

@@ -13,6 +13,7 @@ import structlog
 from goqueue.model.config import Address, KafkaConfig, parse_address
 from goqueue.runtime import Environment, Listener
 from goqueue.security import ANONYMOUS, Principal
+from goqueue.server.address_counts import AddressCounts
 from goqueue.server.kafka.connection import KafkaConnection
 from goqueue.server.kafka.limits import HeldBytes, LogLimit
 from goqueue.server.kafka.reply import ReplySlot
@@ -21,6 +22,7 @@ from goqueue.wire.frame_buffer import SHARED_BYTES
 from goqueue.wire.frames import RequestHeader
 
 REAP_SECONDS: Final = 1.0
+ADDRESS_SHARE: Final = 4  # one address has at most this part of the logins that wait
 
 
 class ConnectionMetrics(Protocol):
@@ -30,6 +32,7 @@ class ConnectionMetrics(Protocol):
 
 class FrameListener:
     name = "kafka"  # in metrics and logs
+    pending_logins_max = 0  # connections that have not logged in
     login_seconds = 0.0  # within which a connection must have logged in
     port = "Kafka"  # for whoever came to the wrong one
 
@@ -47,6 +50,8 @@ class FrameListener:
         self._environment = environment
         self._connection_metrics = metrics
         self._connections: dict[KafkaConnection, None] = {}  # in order: a seed must repeat it
+        self._addresses = AddressCounts()
+        self._logins = AddressCounts()  # of those that have not logged in
         self._received = HeldBytes[KafkaConnection](config.received_bytes_max)
         self._unsent = HeldBytes[KafkaConnection](config.unsent_bytes_max)
         self._log_limit = LogLimit()
@@ -100,15 +105,38 @@ class FrameListener:
 
     def admit(self, connection: KafkaConnection) -> bool:
         """Take a new connection in, unless there are too many."""
-        if len(self._connections) >= self.config.connections_max:
-            limit = self.config.connections_max
-            self.log_closing(
-                connection, f"more than {limit} ({self.explain_limit('connections_max')})"
-            )
+        refusal = self._refusal(connection)
+        if refusal is not None:
+            self.log_closing(connection, refusal)
             return False
         self._connections[connection] = None
+        self._addresses.add(connection.host)
+        if connection.principal is None:
+            self._logins.add(connection.host)
         self._connection_metrics.connection_opened(self.name)
         return True
+
+    def _refusal(self, connection: KafkaConnection) -> str | None:
+        host, limit = connection.host, self.config.connections_max
+        if len(self._connections) >= limit:
+            return f"more than {limit} ({self.explain_limit('connections_max')})"
+        limit = self.config.connections_per_address_max
+        if limit and self._addresses.of(host) >= limit:
+            setting = self.explain_limit("connections_per_address_max")
+            return f"more than {limit} from one address ({setting})"
+        limit = self.pending_logins_max
+        if connection.principal is None and (
+            self._logins.total >= limit or self._logins.of(host) >= limit // ADDRESS_SHARE
+        ):
+            return f"{limit} connections, or a quarter from one address, have not logged in" + (
+                " (setting auth.pending_logins_max)"
+            )
+        return self.refuse_connection(connection)
+
+    def note_login(self, connection: KafkaConnection) -> None:
+        """It has logged in for the first time."""
+        if connection in self._connections:
+            self._logins.remove(connection.host)
 
     def forget(self, connection: KafkaConnection) -> None:
         now = asyncio.get_running_loop().time()
@@ -116,6 +144,9 @@ class FrameListener:
         self._unsent.note(connection, 0, now)
         if connection in self._connections:
             del self._connections[connection]
+            self._addresses.remove(connection.host)
+            if connection.principal is None:
+                self._logins.remove(connection.host)
             self._connection_metrics.connection_closed(self.name)
             if not self._stopping:
                 self.connection_ended(connection)
@@ -148,6 +179,10 @@ class FrameListener:
     def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
         """Who is there, as far as the connection itself says it; None: it has to log in."""
         return ANONYMOUS
+
+    def refuse_connection(self, connection: KafkaConnection) -> str | None:
+        """Why a new connection may not stay, if so."""
+        return None
 
     async def handle(
         self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot

@@ -22,6 +22,7 @@ from goqueue.server.kafka.handlers import HANDLERS, SERVED_APIS
 from goqueue.server.kafka.nodes import is_reachable
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.reply import ReplySlot
+from goqueue.server.kafka.throttling import Throttle, throttle_of
 from goqueue.server.kafka.versions import refuse_api_versions
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
@@ -47,6 +48,7 @@ class KafkaListener(FrameListener):
         self._metrics = metrics
         self._authentication = Authentication(broker)
         self.login_seconds = self._authentication.login_seconds
+        self.pending_logins_max = broker.config.auth.pending_logins_max
         self._unchecked = Access(broker.permissions, ANONYMOUS, "")
         self._sessions = FetchSessions(config.fetch_sessions_max, broker.environment.random)
 
@@ -81,6 +83,10 @@ class KafkaListener(FrameListener):
     def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
         return self._authentication.identify(transport)
 
+    def refuse_connection(self, connection: KafkaConnection) -> str | None:
+        wait = self._broker.quotas.connection_wait_seconds(connection.host)
+        return f"over the quota connection_creation_rate for {wait:.1f} s" if wait else None
+
     def connection_ended(self, connection: KafkaConnection) -> None:
         self._authentication.forget(connection)
         self._broker.queue_members.disconnect(connection.peer)
@@ -107,14 +113,31 @@ class KafkaListener(FrameListener):
             raise MalformedRequest(f"API {api_name(api_key)} ({api_key}) v{version} is not served")
         if connection.principal is None and api_key != ApiKey.API_VERSIONS:
             await self._authentication.handle(connection, header, slot)
-        elif api_key == ApiKey.PRODUCE:
-            await handle_produce(self._broker, self._access_of(connection), header, slot)
-        elif api_key == ApiKey.FETCH:
-            bytes_max = self._fetch_bytes_max()
+            return
+        throttle = None
+        if self._broker.quotas.are_set:
+            throttle = throttle_of(self._broker.quotas, connection, header)
+            if throttle is not None:
+                await throttle.wait(api_key)
+        if api_key == ApiKey.PRODUCE:
             access = self._access_of(connection)
-            slot.fill(await handle_fetch(self._broker, access, self._sessions, bytes_max, header))
+            await handle_produce(self._broker, access, header, slot, throttle)
+        elif api_key == ApiKey.FETCH:
+            await self._handle_fetch(connection, header, slot, throttle)
         else:
-            await self._handle_other(connection, header, slot)
+            await self._handle_other(connection, header, slot, throttle)
+
+    async def _handle_fetch(
+        self,
+        connection: KafkaConnection,
+        header: RequestHeader,
+        slot: ReplySlot,
+        throttle: Throttle | None,
+    ) -> None:
+        access, bytes_max = self._access_of(connection), self._fetch_bytes_max()
+        slot.fill(
+            await handle_fetch(self._broker, access, self._sessions, bytes_max, header, throttle)
+        )
 
     def _access_of(self, connection: KafkaConnection) -> Access:
         if not self._unchecked.is_enforced:
@@ -123,7 +146,11 @@ class KafkaListener(FrameListener):
         return Access(self._broker.permissions, principal, connection.host)
 
     async def _handle_other(
-        self, connection: KafkaConnection, header: RequestHeader, slot: ReplySlot
+        self,
+        connection: KafkaConnection,
+        header: RequestHeader,
+        slot: ReplySlot,
+        throttle: Throttle | None,
     ) -> None:
         if header.api_key in SASL_APIS:
             await self._authentication.handle(connection, header, slot)
@@ -141,4 +168,6 @@ class KafkaListener(FrameListener):
         )
         request = decode_request(header.api_key, header.api_version, header.body)
         response = await handler(context, request)
+        if throttle is not None:
+            response = throttle.charge_other(header.api_key, response)
         slot.fill([encode_response(header.api_key, header.api_version, response)])

@@ -38,6 +38,7 @@ from goqueue.server.kafka.errors import kafka_code, leader_of
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
 from goqueue.server.kafka.reply import ReplySlot
+from goqueue.server.kafka.throttling import Throttle
 from goqueue.server.kafka.transactions import data_code
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import (
@@ -74,7 +75,11 @@ Results = dict[str | UUID, list[ProducePartitionResponse]]
 
 
 async def handle_produce(
-    broker: Broker, access: Access, header: RequestHeader, slot: ReplySlot
+    broker: Broker,
+    access: Access,
+    header: RequestHeader,
+    slot: ReplySlot,
+    throttle: Throttle | None = None,
 ) -> None:
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
@@ -122,6 +127,9 @@ async def handle_produce(
                     reply.wait_for(broker.transactions.host.pending_commit(), results)
             else:
                 reply.note_written(results, item.index, partition, appended, admitted)
+                reply.written_bytes += len(batches)
+    if throttle is not None:
+        reply.throttle_ms = throttle.charge_publish(reply.written_bytes, reply.written_messages)
     reply.release()
 
 
@@ -331,6 +339,7 @@ class _Reply:
         timeout_seconds: float,
     ) -> None:
         self.results: Results = {}
+        self.written_bytes = self.written_messages = self.throttle_ms = 0
         self._broker = broker
         self._leaders: set[int] = set()  # that clients are sent to
         self._version = version
@@ -357,6 +366,7 @@ class _Reply:
         appended: Appended,
         admitted: asyncio.Future[None] | None,
     ) -> None:
+        self.written_messages += appended.last_offset - appended.first_offset + 1
         results.append(
             ProducePartitionResponse(
                 index=index,
@@ -403,4 +413,13 @@ class _Reply:
             return
         topics = [ProduceTopicResponse(name, results) for name, results in self.results.items()]
         endpoints = leader_endpoints(self._broker, self._leaders) if self._leaders else ()
-        self._slot.fill([encode_produce_response(self._version, topics, node_endpoints=endpoints)])
+        self._slot.fill(
+            [
+                encode_produce_response(
+                    self._version,
+                    topics,
+                    throttle_time_ms=self.throttle_ms,
+                    node_endpoints=endpoints,
+                )
+            ]
+        )

@@ -20,6 +20,10 @@ _WAIT = {"timeout": duration(1000)}
 _ACL = {"principal": "User:eve", "host": "*", "operation": 2, "permission_type": 3}
 _ALL_ACLS = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1}
 _ALL_ACLS |= {"permission_type": 1}
+_QUOTA = {
+    "entity": [{"entity_type": "user", "entity_name": "eve"}],
+    "ops": [{"key": "producer_byte_rate", "value": 1.0, "remove": False}],
+}
 _RESOURCES = [(2, TOPIC), (32, GROUP), (4, "1")]
 _RESOURCE_NAMES = [{"resource_type": kind, "resource_name": name} for kind, name in _RESOURCES]
 
@@ -140,6 +144,7 @@ def requests(topic_id: UUID) -> dict[ApiKey, list[dict[str, Any]]]:
         ApiKey.LIST_PARTITION_REASSIGNMENTS: [{"topics": None}],
         ApiKey.OFFSET_DELETE: [{"group_id": GROUP, **_topics({"partition_index": 0})}],
         ApiKey.DESCRIBE_CLIENT_QUOTAS: [{}],
+        ApiKey.ALTER_CLIENT_QUOTAS: [{"entries": [_QUOTA]}],
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [{"users": None}, {"users": [{"name": "root"}]}],
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [
             {"upsertions": [{"name": "eve", "mechanism": 1, **salted}]},

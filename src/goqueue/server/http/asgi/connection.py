@@ -9,6 +9,7 @@ Bytes that are no HTTP get a 400 and cost this connection, nothing else.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 import httptools
@@ -79,8 +80,14 @@ class HttpConnection(HttpToolsProtocol):
         metrics: Metrics,
         connections_max: int,
         principal_rules: list[str],
+        admit: Callable[[str], bool],
+        forget: Callable[[str], None],
     ) -> None:
+        """`admit` and `forget` count the connections of an address."""
         super().__init__(config, server_state, app_state={})
+        self._admit = admit
+        self._forget = forget
+        self._address: str | None = None  # if it is counted
         self._principal_rules = principal_rules
         self._principal: Principal | None = None  # that the client's certificate names
         self._metrics = metrics
@@ -96,13 +103,17 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", _Gathering(transport, self.loop)))
         self._metrics.connection_opened("http")
         self._principal = certificate_principal(transport, self._principal_rules)
-        if len(self.connections) > 2 * self._connections_max:
+        address = str((self.client or ("?",))[0])
+        if len(self.connections) > 2 * self._connections_max or not self._admit(address):
             transport.abort()
             return
+        self._address = address
         self._expect_whole_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._metrics.connection_closed("http")
+        if self._address is not None:
+            self._forget(self._address)
         self._note_arrival()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)

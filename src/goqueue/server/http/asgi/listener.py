@@ -10,6 +10,7 @@ from uvicorn.server import ServerState
 from goqueue.broker import Broker
 from goqueue.model.config import Address, HttpConfig, parse_address
 from goqueue.runtime import Listener
+from goqueue.server.address_counts import AddressCounts
 from goqueue.server.http.asgi.access import Access
 from goqueue.server.http.asgi.app import API_ROOTS, allowed_methods, create_app
 from goqueue.server.http.asgi.connection import HttpConnection, server_config
@@ -19,6 +20,7 @@ from goqueue.server.http.asgi.request_limits import Gate
 from goqueue.server.http.forwarding.calls import HttpCalls
 from goqueue.server.http.forwarding.routed_app import RoutedApp
 from goqueue.server.http.gathering import serve_gathered
+from goqueue.server.http.quotas.metered_app import MeteredApp
 from goqueue.server.http.security.authorized_app import AuthorizedApp
 from goqueue.server.http.security.identity import Identification
 from goqueue.server.metrics import Metrics
@@ -43,6 +45,7 @@ class HttpListener:
         self._config = config
         self._metrics = metrics
         self._state = ServerState()
+        self._addresses = AddressCounts()
         self._polls = LongPolls(broker.environment.clock, config.long_poll_ms_max)
         server_log = server_log or ServerLog()
         app = create_app(broker, config, metrics, self.health, self._polls, server_log)
@@ -55,6 +58,7 @@ class HttpListener:
             served = RoutedApp(app, broker, broker.others)
         if broker.permissions.is_enforced:
             served = AuthorizedApp(served, app, broker.permissions)
+        served = MeteredApp(served, app, broker.quotas)
         gate = Gate(
             served,
             access=Access(config),
@@ -110,7 +114,17 @@ class HttpListener:
             self._metrics,
             self._config.connections_max,
             self._broker.config.tls.principal_rules,
+            self._admit,
+            self._addresses.remove,
         )
+
+    def _admit(self, address: str) -> bool:
+        limit = self._config.connections_per_address_max
+        is_over = limit and self._addresses.of(address) >= limit
+        if is_over or self._broker.quotas.connection_wait_seconds(address):
+            return False
+        self._addresses.add(address)
+        return True
 
     async def stop(self, seconds: float) -> None:
         """Accept nothing more, answer what is open, and cut what takes longer than `seconds`."""

@@ -32,7 +32,7 @@ from goqueue.runtime import Random
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.security import ANONYMOUS
 from goqueue.server.http.asgi.access import PREFIX_KEY
-from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of, status_of
+from goqueue.server.http.errors import problem_of, retry_seconds, status_of
 from goqueue.server.http.security.identity import PRINCIPAL_KEY
 from goqueue.wire.node_messages import FRAME_BYTES_MAX, HttpCall, HttpLeave, HttpMore, HttpPart
 
@@ -261,6 +261,6 @@ async def send_error(send: Send, error: GoQueueError) -> None:
     body = msgspec.json.encode(ErrorBody(problem_of(error)))
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     if error.retriable:
-        headers.append((b"retry-after", b"%d" % RETRY_AFTER_SECONDS))
+        headers.append((b"retry-after", b"%d" % retry_seconds(error)))
     await send({"type": "http.response.start", "status": status_of(error), "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -48,7 +48,7 @@ A durable log that is used as a stream and as a queue.
 * Errors are `{"error": {"code", "message", "details"}}`: match on `code`, show `message`.
 * Times in responses are RFC 3339; in requests also milliseconds since 1970.
 * Keys, values and header values are text, or base64 where `"encoding": "base64"` says so.
-* A request that gets 503 or 507 with `Retry-After` may be repeated as it is.
+* A request that gets 429, 503 or 507 with `Retry-After` may be repeated as it is, after that time.
 """
 
 TAGS: Final = [
@@ -65,6 +65,7 @@ TAGS: Final = [
     Tag("schedules", description="Publish again and again: by cron, or at intervals."),
     Tag("schemas", description="Register schemas, and check how they evolve."),
     Tag("security", description="Users, API keys and access control lists."),
+    Tag("quotas", description="How much users, client ids and addresses may use."),
     Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, metrics and this document."),
     Tag("cluster", description="Nodes, and where partitions are."),

@@ -1,0 +1,1 @@
+"""Holding HTTP's clients to their quotas."""
