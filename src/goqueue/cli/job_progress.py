@@ -98,7 +98,8 @@ def drawing() -> "Iterator[Tell]":
 
 
 def picture(standings: "Sequence[Progress]") -> "RenderableType":
-    """The jobs as a table."""
+    """The jobs as a table, and what they found wrong."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
@@ -119,7 +120,16 @@ def picture(standings: "Sequence[Progress]") -> "RenderableType":
             "-" if each.batch is None else str(each.batch),
             "-" if each.batch_ms is None else f"{each.batch_ms:,} ms",
         )
-    return made
+    return Group(made, *(Text(each, style="yellow") for each in _unmet(standings)))
+
+
+def _unmet(standings: "Sequence[Progress]") -> list[str]:
+    """Two sinks that read one view count the same rows, each for itself."""
+    counts: dict[str, int] = {}
+    for each in standings:
+        for name, count in each.unmet.items():
+            counts[name] = max(counts.get(name, 0), count)
+    return [f"{name}: {count:,} rows not as expected" for name, count in counts.items() if count]
 
 
 def _bar(progress: "Progress") -> "RenderableType":

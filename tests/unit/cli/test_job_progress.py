@@ -65,3 +65,10 @@ def test_the_table_has_rates_and_lag():
         ["totals", "running", "1,000", "2,500", "250", "3", "-"]
     )
     assert "starting" in new
+
+
+def test_below_the_table_stands_what_was_not_as_expected():
+    console = Console(width=120, record=True, file=io.StringIO())
+    unmet = [{"paid.positive": 3, "paid.known": 0}, {"paid.positive": 1200}]
+    console.print(picture([Progress("job", "running", unmet=each) for each in unmet]))
+    assert console.export_text().splitlines()[3:] == ["paid.positive: 1,200 rows not as expected"]

@@ -8,6 +8,7 @@ from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
 from goqueue.model.times import parse_time
 from goqueue.spark.lake.roots import StoreError, is_remote, normalize
+from goqueue.spark.pipelines.expectations import expectations_of, topics_of
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     BadTopic,
@@ -16,6 +17,7 @@ from goqueue.spark.pipelines.model import (
     FileSource,
     Pipeline,
     Sink,
+    Step,
     TableSink,
     TopicSink,
     TopicSource,
@@ -41,6 +43,7 @@ def check(pipeline: Pipeline, tree: Tree) -> None:
             _check_topic_source(source, ("sources", name), tree)
     for name, step in pipeline.steps.items():
         _check_watermark(step.watermark, ("steps", name), tree)
+        _check_expectations(step, ("steps", name), tree)
         if not step.sql.strip():
             tree.problem(("steps", name), "has no SQL")
     for name, sink in pipeline.sinks.items():
@@ -90,6 +93,7 @@ def _check_topic_source(source: TopicSource, path: Path, tree: Tree) -> None:
     _check_format(source, path, tree)
     _check_start(source.from_, (*path, "from"), tree)
     _check_watermark(source.watermark, path, tree)
+    _check_expectations(source, path, tree)
     if source.read == "once":
         _check_table(source, path, tree)
     for name, limit in (("max_messages", source.max_messages), ("max_bytes", source.max_bytes)):
@@ -128,6 +132,19 @@ def _check_format(source: TopicSource, path: Path, tree: Tree) -> None:
         _check_partitions(source.bad.partitions, (*path, "bad"), tree)
 
 
+def _check_expectations(view: TopicSource | Step, path: Path, tree: Tree) -> None:
+    for name, each in expectations_of(view).items():
+        here = (*path, "expect", name)
+        if not NAME.fullmatch(name):
+            tree.problem(here, "a name must match [A-Za-z][A-Za-z0-9_]*")
+        if not each.sql.strip():
+            tree.problem(here, "has no SQL")
+    for name, target in topics_of(view):
+        here = (*path, "expect", name, "otherwise")
+        _check_topic(target.topic, (*here, "topic"), tree)
+        _check_partitions(target.partitions, here, tree)
+
+
 def _check_start(start: str, path: Path, tree: Tree) -> None:
     if start in ("earliest", "latest"):
         return
@@ -144,6 +161,7 @@ def _check_table(source: TopicSource, path: Path, tree: Tree) -> None:
         ("max_messages", source.max_messages is not None),
         ("max_bytes", source.max_bytes is not None),
         ("bad", isinstance(source.bad, BadTopic)),
+        ("expect", bool(dict(topics_of(source)))),
     ):
         if given:
             tree.problem((*path, name), "belongs to a stream, and this is read once")

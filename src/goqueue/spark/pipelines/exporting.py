@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.spark.pipelines.expectations import expectations_of
 from goqueue.spark.pipelines.frames import option_texts, spark_interval, topic_options
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
@@ -109,8 +110,9 @@ def _project(pipeline: Pipeline, folder: Path) -> str:
 
 
 def _source(name: str, source: Source, places: Places) -> str:
-    chain = _files(source, places) if isinstance(source, FileSource) else _topic(source, places)
-    return _view(name, chain)
+    if isinstance(source, FileSource):
+        return _view(name, _files(source, places))
+    return _view(name, _topic(name, source, places))
 
 
 def _files(source: FileSource, places: Places) -> list[str]:
@@ -120,7 +122,7 @@ def _files(source: FileSource, places: Places) -> list[str]:
     return [*lines, f".load({_text(places.path(source.files))})"]
 
 
-def _topic(source: TopicSource, places: Places) -> list[str]:
+def _topic(name: str, source: TopicSource, places: Places) -> list[str]:
     options = {"bootstrap.servers": places.bootstrap, **topic_options(source)}
     how = "readStream" if source.read == "stream" else "read"
     lines = [f'spark.{how}.format("goqueue")', *_options(options), ".load()"]
@@ -132,7 +134,7 @@ def _topic(source: TopicSource, places: Places) -> list[str]:
         lines += _select([f'F.col("value").cast("{kind}").alias("value")', *_own(kind)])
     else:
         lines += _json(source, source.schema)
-    return [*lines, *_watermark(source.watermark)]
+    return [*lines, *_watermark(source.watermark), *_expectations(name, source)]
 
 
 def _json(source: TopicSource, schema: str) -> list[str]:
@@ -166,6 +168,19 @@ def _watermark(watermark: Watermark | None) -> list[str]:
     return [f".withWatermark({_text(watermark.column)}, {_text(delay)})"]
 
 
+def _expectations(view: str, of: TopicSource | Step) -> list[str]:
+    """As filters: rows that are set aside by a topic are left out, and nothing is counted."""
+    lines = []
+    for name, each in expectations_of(of).items():
+        holds = f"coalesce(cast(({each.sql}) as boolean), false)"
+        if each.otherwise == "fail":
+            complaint = f"raise_error('{view}.{name}: a row is not as expected')"
+            lines.append(f".where({_text(f'case when {holds} then true else {complaint} end')})")
+        elif each.otherwise != "keep":
+            lines.append(f".where({_text(holds)})")
+    return lines
+
+
 # --- steps ----------------------------------------------------------------------------------------
 
 
@@ -187,7 +202,8 @@ def _step(name: str, step: Step, streams: Iterable[str]) -> str:
     for each in streams:
         sql = _where_read(each).sub(rf"\1STREAM({each})", sql)
     lines = [f"    {line!r}" for line in sql.splitlines(keepends=True)]
-    return _view(name, ["spark.sql(", *lines, ")", *_watermark(step.watermark)])
+    checks = [*_watermark(step.watermark), *_expectations(name, step)]
+    return _view(name, ["spark.sql(", *lines, ")", *checks])
 
 
 def _where_read(table: str) -> re.Pattern[str]:

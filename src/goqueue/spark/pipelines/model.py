@@ -34,6 +34,16 @@ FileFormat = Literal["parquet", "json", "csv", "orc"]
 Mode = Literal["append", "update", "complete"]
 
 
+class Expectation(msgspec.Struct, frozen=True):
+    """What every row must be."""
+
+    sql: str
+    """A condition over the columns; where it is null it does not hold."""
+    otherwise: Bad | BadTopic = "fail"
+    """A row for which it does not hold: stop, leave it out, keep it and count it, or send it to
+    `{topic: NAME}`."""
+
+
 # --- sources --------------------------------------------------------------------------------------
 
 
@@ -59,6 +69,9 @@ class TopicSource(msgspec.Struct, frozen=True, rename=RENAMED):
     bad: Bad | BadTopic = "fail"
     """Values that do not fit the schema: stop, leave them out, keep them with null columns and
     their text or bytes in `_corrupt`, or send them to `{topic: NAME}`."""
+    expect: dict[str, str | Expectation] = {}
+    """Conditions that rows must meet, by name; a text alone stops the pipeline when it does not
+    hold.  Archives keep the messages all the same."""
     max_messages: int | None = None
     """At most so many in a micro-batch."""
     max_bytes: int | None = None
@@ -86,6 +99,8 @@ class Step(msgspec.Struct, frozen=True):
 
     sql: str
     watermark: Watermark | None = None
+    expect: dict[str, str | Expectation] = {}
+    """Conditions that rows must meet, by name."""
     description: str = ""
 
 

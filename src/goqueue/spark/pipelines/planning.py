@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from goqueue.spark.pipelines.expectations import (
+    enforce,
+    expectations_of,
+    rejected_messages,
+    select_unmet,
+    topics_of,
+)
 from goqueue.spark.pipelines.frames import add_watermark, source_frame, topic_frame
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
@@ -19,6 +26,7 @@ from goqueue.spark.pipelines.model import (
     Mode,
     Pipeline,
     Sink,
+    Source,
     Step,
     TableSink,
     TopicSink,
@@ -73,7 +81,7 @@ def plan(spark: "SparkSession", pipeline: Pipeline, places: Places) -> Plan:
     try:
         planner.see_sources()
         planner.see_steps()
-        sinks = [*planner.sinks(), *planner.sinks_of_bad()]
+        sinks = [*planner.sinks(), *planner.sinks_of_bad(), *planner.sinks_of_unmet()]
     finally:
         planner.forget()
     if planner.problems:
@@ -87,6 +95,7 @@ class Planner:
     def __init__(self, spark: "SparkSession", pipeline: Pipeline, places: Places) -> None:
         self.problems: list[Problem] = []
         self.views: dict[str, DataFrame] = {}
+        self._unchecked: dict[str, DataFrame] = {}  # views with the rows that are not as expected
         self._spark = spark
         self._pipeline = pipeline
         self._places = places
@@ -99,21 +108,27 @@ class Planner:
     def see_sources(self) -> None:
         for name, source in self._pipeline.sources.items():
             with self._objections("sources", name):
-                self._see(name, source_frame(self._spark, source, self._places))
+                self._see("sources", name, source, source_frame(self._spark, source, self._places))
 
     def see_steps(self) -> None:
         for name, step in self._pipeline.steps.items():
             with self._objections("steps", name):
-                self._see(name, self._step(name, step))
+                self._see("steps", name, step, self._step(name, step))
 
     def _step(self, name: str, step: Step) -> "DataFrame":
         if is_command(self._spark, step.sql):
             self._problem(f"steps.{name}", "a step is a query, and this is a command")
         return add_watermark(self._spark.sql(step.sql), step.watermark)
 
-    def _see(self, name: str, frame: "DataFrame") -> None:
-        frame.createOrReplaceTempView(name)
-        self.views[name] = frame
+    def _see(self, section: str, name: str, view: Source | Step, frame: "DataFrame") -> None:
+        expectations = expectations_of(view)
+        for each, expectation in expectations.items():
+            with self._objections(f"{section}.{name}.expect", each):
+                select_unmet(frame, expectation)
+        self._unchecked[name] = frame
+        checked = enforce(frame, name, expectations)
+        checked.createOrReplaceTempView(name)
+        self.views[name] = checked
 
     # --- sinks ------------------------------------------------------------------------------------
 
@@ -174,6 +189,19 @@ class Planner:
                 rows = only_bad(topic_frame(self._spark, source, self._places))
                 sink = TopicSink(source.bad.topic, name)
                 yield PlannedSink(f"{name}.bad", sink, rows, bad_messages(rows))
+
+    def sinks_of_unmet(self) -> Iterator[PlannedSink]:
+        """The topics that take rows which are not as expected."""
+        views = {**self._pipeline.sources, **self._pipeline.steps}
+        for view, frame in self._unchecked.items():
+            section = "sources" if view in self._pipeline.sources else "steps"
+            for name, target in topics_of(views[view]):
+                with self._objections(f"{section}.{view}.expect", name):
+                    rows = select_unmet(frame, expectations_of(views[view])[name])
+                    sink = TopicSink(target.topic, view)
+                    messages = rejected_messages(rows, f"{view}.{name}")
+                    check_mode(self._spark, messages, "append")
+                    yield PlannedSink(f"{view}.{name}", sink, rows, messages)
 
     # --- what is wrong ----------------------------------------------------------------------------
 

@@ -157,6 +157,12 @@ def _convert(kind: Any, value: Any, path: Path, tree: Tree) -> Any:
     nested = _struct_in(kind)
     if nested is not None and isinstance(value, dict):
         return _struct(nested, value, path, tree)
+    if isinstance(value, dict) and _struct_in(_entry_kind(kind)) is not None:
+        made = {
+            str(name): _convert(_entry_kind(kind), each, (*path, str(name)), tree)
+            for name, each in value.items()
+        }
+        return {name: each for name, each in made.items() if each is not None}
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -188,6 +194,11 @@ def _fits(value: Any, kind: Any) -> bool:
     except msgspec.ValidationError:
         return False
     return True
+
+
+def _entry_kind(kind: Any) -> Any:
+    """What the entries of a mapping are."""
+    return get_args(kind)[-1] if get_origin(kind) is dict else None
 
 
 def _struct_in(kind: Any) -> Any:

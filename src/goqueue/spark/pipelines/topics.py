@@ -1,9 +1,17 @@
 """The topics of a pipeline, as the broker has them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from goqueue.client.kafka import KafkaClient
-from goqueue.spark.pipelines.model import BadTopic, Pipeline, TopicSink, TopicSource
+from goqueue.spark.pipelines.expectations import topics_of
+from goqueue.spark.pipelines.model import (
+    BadTopic,
+    Pipeline,
+    Source,
+    Step,
+    TopicSink,
+    TopicSource,
+)
 from goqueue.spark.pipelines.suggestions import suggestion
 from goqueue.spark.pipelines.tree import Problem
 
@@ -52,3 +60,9 @@ def _targets(pipeline: Pipeline) -> Iterator[tuple[str, TopicSink | BadTopic]]:
     for name, source in pipeline.sources.items():
         if isinstance(source, TopicSource) and isinstance(source.bad, BadTopic):
             yield f"sources.{name}.bad", source.bad
+    sections: dict[str, Mapping[str, Source | Step]]
+    sections = {"sources": pipeline.sources, "steps": pipeline.steps}
+    for section, views in sections.items():
+        for view, each in views.items():
+            for name, target in topics_of(each):
+                yield f"{section}.{view}.expect.{name}.otherwise", target

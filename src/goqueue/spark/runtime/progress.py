@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 State = Literal["starting", "running", "waiting", "finished", "stopped", "failed"]
+OBSERVED: Final = "expect."  # begins the names of metrics that count unmet expectations
 ENDED: Final = frozenset({"finished", "stopped", "failed"})
 
 
@@ -30,6 +31,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     batch: int | None = None
     batch_ms: int | None = None
     watermark: str | None = None
+    unmet: dict[str, int] = {}
+    """Rows since this run began that were not as a pipeline expects, by VIEW.EXPECTATION."""
     tasks: int | None = None
     """Of a batch job: how many there are in the stages known so far."""
     tasks_done: int | None = None
@@ -46,6 +49,7 @@ class Meter:
         self.name = name
         self.rows = 0
         self.newest = -1  # the last batch whose rows were added
+        self.unmet: dict[str, int] = {}
         self._last: Mapping[str, Any] | None = None
 
     @property
@@ -58,7 +62,17 @@ class Meter:
             if batch > self.newest and rows:
                 self.newest = batch
                 self.rows += rows
+                self._count_unmet(report.get("observedMetrics") or {})
             self._last = report
+
+    def _count_unmet(self, observed: Mapping[str, Any]) -> None:
+        for name, counts in observed.items():
+            if not name.startswith(OBSERVED):
+                continue
+            found = counts.asDict() if hasattr(counts, "asDict") else counts
+            for expectation, count in found.items():
+                which = f"{name.removeprefix(OBSERVED)}.{expectation}"
+                self.unmet[which] = self.unmet.get(which, 0) + (count or 0)
 
     def progress(self, state: State) -> Progress:
         if self._last is None:
@@ -75,6 +89,7 @@ class Meter:
             batch=last["batchId"],
             batch_ms=last.get("batchDuration"),
             watermark=(last.get("eventTime") or {}).get("watermark"),
+            unmet=dict(self.unmet),
         )
 
 

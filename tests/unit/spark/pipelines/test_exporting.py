@@ -120,6 +120,21 @@ def test_the_value_of_a_source_is_its_fields():
     assert "to_json(struct(*))" in found["big_ones_flow"]
 
 
+def test_expectations_become_filters():
+    text = PIPELINE.replace(
+        "  table_only:",
+        """  sound:
+    sql: select * from joined
+    expect: {whole: id > 0, named: {sql: name > '', otherwise: drop}, k: {sql: x, otherwise: keep}}
+  table_only:""",
+    )
+    found = functions(project(text).files["transformations/pipeline.py"])["sound"]
+    holds = "case when coalesce(cast((id > 0) as boolean), false) then true else"
+    assert holds in found
+    assert "raise_error('sound.whole: a row is not as expected')" in found
+    assert found.count(".where(") == 2
+
+
 def test_what_has_no_place_there_is_told():
     assert project().left_out == {
         "totals": "mode update: declarative pipelines append to topics",

@@ -236,6 +236,34 @@ sinks:
             "2: sources.lines.from: '2026-01-31 12:00' is not a time: write RFC 3339 with",
         ),
         (
+            {"steps": "{s: {sql: select 1, expect: {a: ' '}}}"},
+            "4: steps.s.expect.a: has no SQL",
+        ),
+        (
+            {"steps": "{s: {sql: select 1, expect: {a-b: x}}}"},
+            "4: steps.s.expect.a-b: a name must match",
+        ),
+        (
+            {"steps": "{s: {sql: select 1, expect: {a: {sql: x, otherwise: skip}}}}"},
+            "4: steps.s.expect.a.otherwise: must be fail, drop, keep or {topic: …, partitions: …},"
+            " not 'skip'",
+        ),
+        (
+            {"steps": "{s: {sql: select 1, expect: {a: {sql: x, else: drop}}}}"},
+            "4: steps.s.expect.a.else: is not known here",
+        ),
+        (
+            {"steps": "{s: {sql: select 1, expect: {a: {sql: x, otherwise: {topic: /}}}}}"},
+            "4: steps.s.expect.a.otherwise.topic: ",
+        ),
+        (
+            {
+                "sources": "{lines: {topic: l, read: once,"
+                " expect: {a: {sql: x, otherwise: {topic: t}}}}}"
+            },
+            "2: sources.lines.expect: belongs to a stream, and this is read once",
+        ),
+        (
             {"sources": "{lines: {topic: lines, bad: drop}}"},
             "2: sources.lines.bad: only values with a schema can be bad",
         ),
@@ -348,4 +376,4 @@ def test_the_examples_of_the_guide_are_sound():
     guide = Path(__file__).parents[4] / "docs/guides/pipelines.md"
     examples = re.findall(r"```yaml\n(.*?)```", guide.read_text(), re.DOTALL)
     names = [read_pipeline(each, variables={}).name for each in examples]
-    assert names == ["orders", "customers"]
+    assert names == ["orders", "payments", "customers"]

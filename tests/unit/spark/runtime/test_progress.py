@@ -43,6 +43,15 @@ def test_an_empty_report_before_a_batch_does_not_hide_it():
     assert meter.progress("running").rows == 7
 
 
+def test_rows_that_are_not_as_expected_add_up_by_expectation():
+    meter = Meter("totals")
+    first = report(0, 10) | {"observedMetrics": {"expect.large": {"whole": 2, "known": 0}}}
+    second = report(1, 5) | {"observedMetrics": {"expect.large": {"whole": 1}, "other": {"n": 7}}}
+    meter.take([first, second])
+    meter.take([second])
+    assert meter.progress("running").unmet == {"large.whole": 3, "large.known": 0}
+
+
 def test_progress_has_the_newest_numbers():
     meter = Meter("totals")
     assert meter.empty
