@@ -1,8 +1,9 @@
-"""Confluent's Java client of its registry, against `/registry`.
+"""Confluent's Java client of its registry and its Avro serializers, against `/registry`.
 
-Maven Central has no artifacts of Confluent (packages.confluent.io has them), but Flink's connector,
-which carries the client unchanged below a package of its own.  The jars are fetched once and kept
-in the user's cache.  Slow: `pytest -m slow tests/conformance/test_java_schemas.py`.
+Maven Central has no artifacts of Confluent (packages.confluent.io has them), but a plugin of Apache
+Pinot, which carries them unchanged with Apache Kafka's client.  It is fetched once and kept in the
+user's cache.  Nothing there has the serializers of JSON Schema and Protobuf.
+Slow: `pytest -m slow tests/conformance/test_java_schemas.py`.
 """
 
 import hashlib
@@ -14,23 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.conftest import MakeTopic
 from tests.conformance.server import Server
 
-PROGRAM = Path(__file__).parent / "schema_client" / "RegistryClient.java"
-CENTRAL = "https://repo1.maven.org/maven2/org/"
-JARS = {
-    "apache/flink/flink-sql-avro-confluent-registry/1.20.0/"
-    "flink-sql-avro-confluent-registry-1.20.0.jar": (
-        "3aee7adef69dddf134980a37e79847798b976a57ada7dc43f4baa8a8aa3adccb"
-    ),
-    "slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar": (
-        "d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0"
-    ),
-    "slf4j/slf4j-nop/1.7.36/slf4j-nop-1.7.36.jar": (
-        "c214958b07816cb4412b30c7bdbd4308ffdc6ba2a83767b8f3a9229cbd9274d6"
-    ),
-}
-LIBRARIES = Path.home() / ".cache" / "goqueue-java" / "registry"
+PROGRAMS = Path(__file__).parent / "schema_client"
+NAME = "pinot-confluent-avro-1.5.0-shaded.jar"
+SOURCE = f"https://repo1.maven.org/maven2/org/apache/pinot/pinot-confluent-avro/1.5.0/{NAME}"
+DIGEST = "fcba31945ab17f393008f46975b37dd12516e59f536b0bec5a19ab9fd84464d1"
+JAR = Path.home() / ".cache" / "goqueue-java" / NAME
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,24 +32,34 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def libraries() -> None:
-    LIBRARIES.mkdir(parents=True, exist_ok=True)
-    for path, digest in JARS.items():
-        jar = LIBRARIES / path.rpartition("/")[2]
-        if jar.exists():
-            continue
-        try:
-            with urllib.request.urlopen(CENTRAL + path, timeout=120) as reply:
-                content = reply.read()
-        except OSError as error:
-            pytest.skip(f"{CENTRAL + path} is not reached: {error}")
-        assert hashlib.sha256(content).hexdigest() == digest
-        jar.write_bytes(content)
+def jar() -> None:
+    if JAR.exists():
+        return
+    try:
+        with urllib.request.urlopen(SOURCE, timeout=120) as reply:
+            content = reply.read()
+    except OSError as error:
+        pytest.skip(f"{SOURCE} is not reached: {error}")
+    assert hashlib.sha256(content).hexdigest() == DIGEST
+    JAR.parent.mkdir(parents=True, exist_ok=True)
+    JAR.write_bytes(content)
+
+
+def run(program: str, *arguments: str) -> None:
+    command = ["java", "-cp", str(JAR), str(PROGRAMS / program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all of it" in done.stdout
 
 
 def test_the_java_client_registers_evolves_and_deletes(server: Server, names: Iterator[str]):
     url = f"http://{server.http_address}/registry"
-    command = ["java", "-cp", f"{LIBRARIES}/*", str(PROGRAM), url, f"{next(names)}-value"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all of it" in done.stdout
+    run("RegistryClient.java", url, f"{next(names)}-value")
+
+
+def test_java_serializers_round_trip_evolve_and_hear_why_not(server: Server, make_topic: MakeTopic):
+    topic = make_topic(
+        goqueue_schema_validation="full",
+        goqueue_schema_key_validation="full",
+    )
+    run("AvroSerializers.java", server.address, f"http://{server.http_address}/registry", topic)

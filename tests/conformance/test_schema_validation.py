@@ -145,6 +145,56 @@ def test_http_tells_the_path_of_each_invalid_message(server: Server, person: tup
     assert '"name" is a required property' in alone.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_delayed_record_is_checked_when_it_is_accepted(
+    server: Server, person: tuple[str, int], codec: str
+):
+    topic, schema_id = person
+    good, bad = framed(schema_id, b'{"name": "Ada"}'), framed(schema_id, b'{"name": 5}')
+    later: dict[str, Any] = {
+        "headers": [("gq-delay-ms", "3600000")],
+        "settings": {"compression.type": codec},
+    }
+    assert produce(server, topic, good, **later) == [None]
+    later["settings"] = {"compression.type": codec}
+    assert [code(each) for each in produce(server, topic, bad, **later)] == [
+        KafkaError.INVALID_RECORD
+    ]
+    url = f"http://{server.http_address}/topics/{topic}"
+    messages = [{"value": each, "delay": "1h"} for each in ({"name": "Ada"}, {"name": 5})]
+    reply = httpx.post(f"{url}/messages", json={"messages": messages})
+    assert reply.status_code == 207, reply.text
+    first, second = reply.json()["results"]
+    assert first["delayed"] is True
+    assert second["error"]["code"] == "schema_violation"
+    assert len(httpx.get(f"{url}/delayed").json()["messages"]) == 2
+
+
+def test_a_delayed_dead_letter_is_there_at_once(
+    server: Server, make_topic: MakeTopic, registry: SchemaRegistryClient
+):
+    topic = make_topic(goqueue_schema_validation="full", goqueue_schema_invalid="dead_letter")
+    schema_id = registry.register_schema(f"{topic}-value", Schema(json.dumps(PERSON), "JSON"))
+    values = framed(schema_id, b'{"name": "Ada"}'), framed(schema_id, b'{"name": 5}')
+    assert produce(server, topic, *values, headers=[("gq-delay-ms", "3600000")]) == [None, None]
+    url = f"http://{server.http_address}/topics/{topic}"
+    messages = [{"value": each, "delay": "1h"} for each in ({"name": "Ada"}, {"name": 5})]
+    reply = httpx.post(f"{url}/messages", json={"messages": messages})
+    assert reply.status_code == 200, reply.text
+    assert "dead_letter" in reply.json()["results"][1]
+    assert len(httpx.get(f"{url}/delayed").json()["messages"]) == 2
+    assert len(httpx.get(f"{url}/dlq").json()["messages"]) == 2
+
+
+def test_validations_are_counted_and_timed(server: Server, person: tuple[str, int]):
+    topic, schema_id = person
+    assert produce(server, topic, framed(schema_id, b'{"name": "Ada"}')) == [None]
+    shown = httpx.get(f"http://{server.http_address}/metrics").text
+    assert f'goqueue_schema_validations_total{{result="valid",topic="{topic}"}} 1.0' in shown
+    assert 'goqueue_schema_validation_seconds_bucket{le="0.01",mode="full"}' in shown
+    assert 'goqueue_schema_validation_seconds_count{mode="full"}' in shown
+
+
 # --- a cluster ------------------------------------------------------------------------------------
 
 

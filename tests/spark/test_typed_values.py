@@ -237,6 +237,11 @@ def test_the_sink_writes_what_a_topic_with_full_validation_takes(
         rows.selectExpr("struct(value.*, 1 as extra) as value").write.format("goqueue").options(
             **options
         ).mode("append").save()
+    with pytest.raises(Exception, match="is not what schema"):
+        spark.sql("select '{}' as value").write.format("goqueue").options(
+            **{"bootstrap.servers": broker, "topic": topic}
+        ).mode("append").save()
+    assert len(values_of(client, broker, topic)) == 6
 
 
 PIPELINE = """

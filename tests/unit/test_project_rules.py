@@ -103,6 +103,7 @@ FACES = {
         "replicas",
         "schedules.term",
         "schemas.service",
+        "schemas.statistics",
         "security.permissions",
         "security.users",
         "shares.acquire",

@@ -210,10 +210,14 @@ def verified_headers(data: Buffer) -> list[BatchHeader]:
 
 def check_produced(data: Buffer, bytes_max: int) -> list[BatchHeader]:
     """The headers of what a producer sent, checked as far as no record need be decoded."""
-    headers = verified_headers(data)
-    if not headers:
+    return check_headers(verified_headers(data), bytes_max)
+
+
+def check_headers(found: list[BatchHeader], bytes_max: int) -> list[BatchHeader]:
+    """As `check_produced`, of headers that were read already."""
+    if not found:
         raise InvalidRecord("no record batch in the request")
-    for header in headers:
+    for header in found:
         if header.size > bytes_max:
             raise BatchTooLarge(
                 f"batch of {header.size} bytes, {bytes_max} allowed"
@@ -231,7 +235,7 @@ def check_produced(data: Buffer, bytes_max: int) -> list[BatchHeader]:
             )
         if header.attributes & (CONTROL | DELETE_HORIZON):
             raise InvalidRecord("control batches and delete horizons are written by brokers only")
-    return headers
+    return found
 
 
 def _check_produced_count(header: BatchHeader) -> None:

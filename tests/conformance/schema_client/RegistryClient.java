@@ -1,12 +1,12 @@
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Map;
-import org.apache.flink.avro.registry.confluent.shaded.io.confluent.kafka.schemaregistry.avro.AvroSchema;
-import org.apache.flink.avro.registry.confluent.shaded.io.confluent.kafka.schemaregistry.client.CachedSchemaRegistryClient;
-import org.apache.flink.avro.registry.confluent.shaded.io.confluent.kafka.schemaregistry.client.rest.entities.SchemaReference;
-import org.apache.flink.avro.registry.confluent.shaded.io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException;
+import io.confluent.kafka.schemaregistry.avro.AvroSchema;
+import io.confluent.kafka.schemaregistry.client.CachedSchemaRegistryClient;
+import io.confluent.kafka.schemaregistry.client.rest.entities.SchemaReference;
+import io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException;
 
-/** Confluent's Java client, as Flink carries it, against a registry: java RegistryClient.java URL SUBJECT */
+/** Confluent's Java client against a registry: java RegistryClient.java URL SUBJECT */
 public class RegistryClient {
     interface Call {
         Object run() throws Exception;

@@ -11,7 +11,6 @@ Records of a batch mostly have one schema.  In id mode a batch is walked for the
 values only, and no record is built; in full mode the schema is looked up when it changes.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -27,9 +26,11 @@ from goqueue.broker.schemas.rules import (
     rules_of,
     subject_of,
 )
+from goqueue.broker.schemas.statistics import ValidationCounts
 from goqueue.broker.storage.partition import Partition
 from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader, Buffer, RecordReader
+from goqueue.model.errors import GoQueueError
 from goqueue.model.partial_batch import LeftOut
 from goqueue.model.record import Record
 from goqueue.model.settings import TopicSettings
@@ -41,7 +42,6 @@ from goqueue.schemas.limits import PAYLOAD_BYTES_MAX
 SLICE_BYTES: Final = 64 * 1024  # of JSON, that are validated without a pause
 RUNS_AT_ONCE: Final = 1_000
 BAD_RECORDS_MAX: Final = 100  # of a batch that is refused, that are named
-TOPICS_COUNTED_MAX: Final = 500
 
 Problems = dict[int, SchemaViolation]  # by the place of a record in its batch
 
@@ -68,17 +68,30 @@ class SchemaChecks:
         self._clock = clock
         self._in_background = disk.in_background
         self._directory = directory
-        self.valid: Counter[str] = Counter()  # records by topic
-        self.invalid: Counter[str] = Counter()
-        self.seconds = 0.0
+        self.counts = ValidationCounts()
 
     async def check(self, partition: Partition, data: Buffer) -> Verdict:
         """Of what a producer sent to a topic that validates.
 
         All records that are at fault, where they go to the dead letters; else enough of them.
         """
+        bytes_max = partition.log.settings.max_message_bytes
+        # Checksums take as long as the ids of a whole batch, and are compared when it is appended:
+        # here only where something is wrong, which damage may be the reason of.
+        headers = batches.check_headers(list(batches.headers(data)), bytes_max)
+        try:
+            found = await self._check_batches(partition, data, headers)
+        except GoQueueError:
+            batches.check_produced(data, bytes_max)
+            raise
+        if found:
+            batches.check_produced(data, bytes_max)
+        return Verdict(headers, found)
+
+    async def _check_batches(
+        self, partition: Partition, data: Buffer, headers: list[BatchHeader]
+    ) -> dict[int, Problems]:
         settings = partition.log.settings
-        headers = batches.check_produced(data, settings.max_message_bytes)
         problems_max = None if settings.dead_letters_invalid else BAD_RECORDS_MAX
         found: dict[int, Problems] = {}
         for number, header in enumerate(headers):
@@ -88,7 +101,7 @@ class SchemaChecks:
                 found[number] = problems
                 if problems_max is not None:
                     break
-        return Verdict(headers, found)
+        return found
 
     async def find_problem(
         self, topic: str, settings: TopicSettings, record: Record
@@ -103,7 +116,7 @@ class SchemaChecks:
     ) -> Problems:
         rules = rules_of(settings)
         run = _Run(self, topic, rules)
-        if any(rule.is_full for rule in rules) or not await run.check_prefixes(reader):
+        if run.is_full or not await run.check_prefixes(reader):
             place = 0
             while not reader.is_done:
                 some = reader.read()
@@ -115,11 +128,13 @@ class SchemaChecks:
         return run.problems
 
     def _note(self, topic: str, count: int, run: "_Run") -> None:
-        if topic not in self.valid and len(self.valid) >= TOPICS_COUNTED_MAX:
-            topic = ""
-        self.valid[topic] += count - len(run.problems)
-        self.invalid[topic] += len(run.problems)
-        self.seconds += run.nanoseconds / 1e9
+        self.counts.note(
+            topic,
+            records=count,
+            invalid=len(run.problems),
+            is_full=run.is_full,
+            seconds=run.nanoseconds / 1e9,
+        )
 
     # --- of one key or value ----------------------------------------------------------------------
 
@@ -172,6 +187,7 @@ class _Run:
         self._checks = checks
         self._topic = topic
         self._rules = rules
+        self.is_full = any(rule.is_full for rule in rules)
         self.problems: Problems = {}
         self.nanoseconds = 0
         # By part: the first bytes of the last one, and what validates others that have them.

@@ -27,7 +27,8 @@ import msgspec
 from goqueue.broker.cluster.other_nodes import OtherNodes, Verb
 from goqueue.broker.dlq.topic import Services, ensure_dead_letter_topic
 from goqueue.broker.messages.idempotency import KEYED_EPOCH, fingerprint_of, producer_id_of
-from goqueue.broker.schemas.checks import TOPICS_COUNTED_MAX, Verdict
+from goqueue.broker.schemas.checks import Verdict
+from goqueue.broker.schemas.statistics import TOPICS_COUNTED_MAX
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.peers import TransactionPeers

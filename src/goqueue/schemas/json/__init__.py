@@ -1,14 +1,14 @@
 """JSON Schema (drafts 4 to 7, 2019-09, 2020-12): schemas, their compatibility, and payloads."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from goqueue.schemas.documents import canonical, compact, read_document
 from goqueue.schemas.errors import InvalidSchema
 from goqueue.schemas.json import compatibility
 from goqueue.schemas.json.content_model import Side
 from goqueue.schemas.json.references import Node, References
-from goqueue.schemas.json.typed import typed_decoder
+from goqueue.schemas.json.typed import Typed, find_type
 from goqueue.schemas.json.validation import JsonValidator, compile_schema, draft_of
 from goqueue.schemas.json.work import Looks
 from goqueue.schemas.schema import Incompatibility, Resolved, Schema, SchemaType, Validator
@@ -25,7 +25,7 @@ class JsonSchema:
         self.references = References(document, named)
         self._looks = Looks(document, self.references)
         self._compiled = compile_schema(document, named)
-        self._decoder: Any = None
+        self._typed: Typed | None = None
 
     @property
     def text(self) -> str:
@@ -46,12 +46,12 @@ class JsonSchema:
         return compatibility.unreadable(old, Side(self.document, self.references))
 
     def compile(self, *, is_framed: bool = True) -> Validator:
-        return JsonValidator(self._compiled, self._looks, self._find_decoder())
+        return JsonValidator(self._compiled, self._looks, self._find_type())
 
-    def _find_decoder(self) -> Any:
-        if self._decoder is None and draft_of(self.document) not in UNTYPED_DRAFTS:
-            self._decoder = typed_decoder(self.document, self.references)
-        return self._decoder
+    def _find_type(self) -> Typed | None:
+        if self._typed is None and draft_of(self.document) not in UNTYPED_DRAFTS:
+            self._typed = find_type(self.document, self.references)
+        return self._typed
 
 
 def parse_json(text: str, references: Resolved) -> JsonSchema:

@@ -1,9 +1,12 @@
 """Many JSON Schemas as msgspec types: one pass over the bytes decodes and accepts a payload.
 
 A type is never wider than its schema: what it accepts is valid.  What it refuses may be valid all
-the same (a property that the schema does not name, 1.0 as an integer), and is left to the complete
-validator, as are schemas with keywords that have no type here.  So the verdict is the complete
-validator's, and costs a tenth for documents that are as their schema says.
+the same (1.0 as an integer, a property for which `additionalProperties` has a schema), and is left
+to the complete validator, as are schemas with keywords that have no type here.  So the verdict is
+the complete validator's, and costs half for documents that are as their schema says.
+
+Properties that an open schema does not name are skipped.  msgspec checks the syntax of what it
+skips, but neither that its text is UTF-8, nor how deep it is: whoever uses such a type does.
 """
 
 from typing import Annotated, Any, Final, Literal, Union
@@ -49,10 +52,19 @@ _BOUNDS: Final = (
 )
 
 
-def typed_decoder(document: Node, references: References) -> msgspec.json.Decoder[Any] | None:
-    """Accepts valid payloads only; None for a schema that has no type."""
+class Typed(msgspec.Struct, frozen=True):
+    """Accepts valid payloads only, if those that it `skips` parts of are UTF-8 and not deep."""
+
+    decoder: msgspec.json.Decoder[Any]
+    skips: bool
+
+
+def find_type(document: Node, references: References) -> Typed | None:
+    """None for a schema that has no type."""
+    types = _Types(references)
     try:
-        return msgspec.json.Decoder(_Types(references).of(document))
+        decoder = msgspec.json.Decoder(types.of(document))
+        return Typed(decoder, types.is_open)
     except (_Untyped, TypeError, ValueError, RecursionError, OverflowError):
         return None  # also what msgspec has no room for: two kinds of objects in a union, say
 
@@ -67,6 +79,7 @@ class _Types:
         self._above: set[int] = set()  # that refer to what is looked at: no type is recursive
         self._objects = 0
         self._fields = 0
+        self.is_open = False  # some object may have properties that its schema does not name
 
     def of(self, node: Node) -> Any:
         if not isinstance(node, dict) or id(node) in self._above:
@@ -144,8 +157,11 @@ class _Types:
                 fields.append(
                     (f"f{number}", optional, msgspec.field(name=name, default=msgspec.UNSET))
                 )
-        # Others may be allowed: a document that has some is left to the complete validator.
-        return msgspec.defstruct("Document", fields, forbid_unknown_fields=True, kw_only=True)
+        is_open = node.get("additionalProperties", True) is True
+        self.is_open |= is_open
+        return msgspec.defstruct(
+            "Document", fields, forbid_unknown_fields=not is_open, kw_only=True
+        )
 
     def _map(self, node: dict[str, Any]) -> Any:
         values = node.get("additionalProperties", True)

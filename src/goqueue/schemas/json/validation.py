@@ -7,6 +7,7 @@ import msgspec
 
 from goqueue.schemas.errors import InvalidSchema
 from goqueue.schemas.json.references import Node
+from goqueue.schemas.json.typed import Typed
 from goqueue.schemas.json.work import Looks
 from goqueue.schemas.limits import (
     BACKTRACKS_MAX,
@@ -54,38 +55,47 @@ def compile_schema(document: Node, named: dict[str, Node]) -> Any:
 class JsonValidator:
     weight = 1
 
-    def __init__(
-        self, compiled: Any, looks: Looks, typed: msgspec.json.Decoder[Any] | None
-    ) -> None:
+    def __init__(self, compiled: Any, looks: Looks, typed: Typed | None) -> None:
         self._compiled = compiled
-        self._accept = None if typed is None else typed.decode
+        self._typed = typed
         self._looks = looks
-        self._looks_max = looks.at(PAYLOAD_DEPTH_MAX)
 
     def check(self, payload: memoryview) -> Problem | None:
-        if self._accept is not None:
-            try:
-                self._accept(payload)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                pass  # perhaps it is valid all the same
-            else:
-                return None
+        if self._typed is not None and self._is_accepted(self._typed, payload):
+            return None
         return self._check_wholly(payload)
+
+    def _is_accepted(self, typed: Typed, payload: memoryview) -> bool:
+        """If not, it may be valid all the same."""
+        try:
+            typed.decoder.decode(payload)
+            if typed.skips:
+                data = bytes(payload)
+                if not data.isascii():
+                    data.decode()
+                return _count_opened(data) <= PAYLOAD_DEPTH_MAX
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return True
 
     def _check_wholly(self, payload: memoryview) -> Problem | None:
         try:
             document = msgspec.json.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return Problem("", f"not JSON: {error}")
-        size = len(payload)
-        work = self._looks_max * size
-        if size > PAYLOAD_DEPTH_MAX or work > REASON_WORK_MAX:
-            depth, values = _measure(bytes(payload))
-            if depth > PAYLOAD_DEPTH_MAX:
-                return Problem("", f"nested deeper than {PAYLOAD_DEPTH_MAX} levels")
-            work = self._looks.at(depth) * values
-            if work > WORK_MAX:
-                return Problem("", f"{depth} levels of {values} values take too long to validate")
+        data = bytes(payload)
+        depth = _count_opened(data)  # at most
+        values = 1 + depth + data.count(b",")
+        if depth > PAYLOAD_DEPTH_MAX or self._looks.at(depth) * values > REASON_WORK_MAX:
+            return self._check_costly(document, _measure_depth(data), values)
+        return None if self._compiled.is_valid(document) else self._explain(document)
+
+    def _check_costly(self, document: Any, depth: int, values: int) -> Problem | None:
+        if depth > PAYLOAD_DEPTH_MAX:
+            return Problem("", f"nested deeper than {PAYLOAD_DEPTH_MAX} levels")
+        work = self._looks.at(depth) * values
+        if work > WORK_MAX:
+            return Problem("", f"{depth} levels of {values} values take too long to validate")
         if self._compiled.is_valid(document):
             return None
         if work > REASON_WORK_MAX:
@@ -101,12 +111,13 @@ class JsonValidator:
         return Problem("", "not valid against the schema")
 
 
-def _measure(data: bytes) -> tuple[int, int]:
-    """How deep the text is nested, at most, and how many values it has, at most."""
-    opened = data.count(b"[") + data.count(b"{")
-    values = 1 + opened + data.count(b",")
-    if opened <= 8:
-        return opened, values
+def _count_opened(data: bytes) -> int:
+    """Lists and objects in the text, at most: it is nested no deeper."""
+    return data.count(b"[") + data.count(b"{")
+
+
+def _measure_depth(data: bytes) -> int:
+    """How deep the text is nested, at most."""
     depth = deepest = 0
     for byte in data.translate(None, _NO_BRACKETS):
         if byte in b"[{":
@@ -114,7 +125,7 @@ def _measure(data: bytes) -> tuple[int, int]:
             deepest = max(deepest, depth)
         else:
             depth -= 1
-    return deepest, values
+    return deepest
 
 
 _NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")

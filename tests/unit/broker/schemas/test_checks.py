@@ -3,9 +3,10 @@
 import pytest
 
 from goqueue.broker import Broker
+from goqueue.broker.storage.partition import Partition
 from goqueue.model import batch as batches
 from goqueue.model.config import Config
-from goqueue.model.errors import InvalidRecord
+from goqueue.model.errors import CorruptBatch, InvalidRecord
 from goqueue.model.record import Record
 from goqueue.schemas import Level, SchemaText, SchemaType
 from goqueue.schemas.errors import SchemaViolation
@@ -21,6 +22,14 @@ def framed(schema_id: int, payload: bytes) -> bytes:
 
 def record(value: bytes | None, *headers: tuple[str, bytes]) -> Record:
     return Record(0, 0, None, value, headers)
+
+
+GOOD = framed(1, b'{"name":"a"}')
+
+
+async def produce(broker: Broker, partition: Partition, data: bytearray) -> None:
+    await broker.check_schemas(partition, data)
+    broker.append(partition, data, is_checked=True)
 
 
 def test_a_batch_is_refused_with_the_indexes_the_reason_and_the_path():
@@ -40,8 +49,26 @@ def test_a_batch_is_refused_with_the_indexes_the_reason_and_the_path():
                 await broker.check_schemas(partition, wrong)
             assert caught.value.indexes == [1, 2]
             assert caught.value.path == "/name"
-            assert broker.schema_checks.valid == {"t": 5}
-            assert broker.schema_checks.invalid == {"t": 2}
+            assert broker.schema_checks.counts.valid == {"t": 5}
+            assert broker.schema_checks.counts.invalid == {"t": 2}
+
+    with World(seed=1) as world:
+        world.run(story(world))
+
+
+def test_a_damaged_batch_is_told_from_an_invalid_one():
+    async def story(world: World) -> None:
+        async with Broker(world.environment("a"), Config(data_dir="/data")).running() as broker:
+            for mode in ("id", "full"):
+                await broker.create_topic(mode, settings={"goqueue.schema.validation": mode})
+                await broker.schemas.register(f"{mode}-value", NAMED)
+                partition = await broker.partition(mode, 0)
+                for place in range(batches.HEADER_BYTES, len(batches.encode([record(GOOD)]))):
+                    damaged = batches.encode([record(GOOD)])
+                    damaged[place] ^= 0x55
+                    with pytest.raises(CorruptBatch):
+                        await produce(broker, partition, damaged)
+            assert broker.schema_dead_letters.written == {}
 
     with World(seed=1) as world:
         world.run(story(world))
