@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from confluent_kafka import (
@@ -28,6 +28,7 @@ from goqueue.runtime import RealDisk
 from tests.unit.log.logs import check_indexes
 
 START_S = 120.0
+SLOW_S = 20.0  # a start that takes longer is looked into
 LOG_LEVEL = os.environ.get("LOG_LEVEL", "warning")
 ANSWER_S = 20.0
 UNANSWERED_MAX = 1000
@@ -72,15 +73,22 @@ class Server:
                 stderr=errors,
                 env={**os.environ, **self.environment},
             )
-        watchdog = threading.Timer(START_S, self._process.kill)
-        watchdog.start()
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        watchdog.cancel()
+        with after(SLOW_S, self._note_stacks), after(START_S, self._process.kill):
+            assert self._process.stdout is not None
+            line = self._process.stdout.readline()
         found = READY.search(line)
         assert found, f"the server did not start: {line!r}\n{self.log()}"
         self.address = found[1].decode()
         self.http = found[2].decode()
+
+    def _note_stacks(self) -> None:
+        """What it waits for, at the end of what it says."""
+        with self._errors.open("ab") as errors:
+            errors.write(f"not ready after {SLOW_S:g} s\n".encode())
+            errors.flush()
+            spy = str(Path(sys.executable).parent / "py-spy")
+            command = [spy, "dump", "--pid", str(self.process.pid)]
+            subprocess.run(command, stdout=errors, stderr=errors, check=False, timeout=SLOW_S)
 
     def kill(self) -> None:
         self.process.kill()
@@ -110,6 +118,17 @@ class Server:
         finally:
             if self._process is not None:
                 self.kill()
+
+
+@contextlib.contextmanager
+def after(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Act, unless the block has ended by then."""
+    timer = threading.Timer(seconds, act)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Witness:

@@ -136,7 +136,7 @@ class Invariants:
     def newest_metadata(self) -> Metadata | None:
         """The newest committed one that any node ever had."""
         for broker in self._nodes.started.values():
-            with contextlib.suppress(AttributeError):  # it has no metadata yet
+            with contextlib.suppress(AssertionError):  # it has no metadata yet
                 position, metadata = broker.controller.position, broker.metadata
                 if self._newest is None or position >= self._newest[0]:
                     self._newest = position, metadata

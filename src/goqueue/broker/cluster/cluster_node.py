@@ -16,7 +16,7 @@ import msgspec
 
 from goqueue.broker.cluster.controller_service import ControllerService
 from goqueue.broker.cluster.election import Election, controller_addresses
-from goqueue.broker.cluster.forwarding import Decider, Forwarding
+from goqueue.broker.cluster.forwarding import Decider, Forwarding, carry_out
 from goqueue.broker.cluster.handshake import Identity, load_secret
 from goqueue.broker.cluster.leader_peer import LeaderPeer
 from goqueue.broker.cluster.membership import Membership
@@ -243,7 +243,12 @@ class ClusterNode:
         """How to ask the node that decides; None when this one does, or should."""
         if self._membership is None or self._broker.controller.is_leading:
             return None
-        return Forwarding(self._membership, self._broker.controller, self._problem)
+        return Forwarding(
+            self._membership,
+            self._broker.controller,
+            self._problem,
+            lambda request: carry_out(self._broker, self.node_id, request),
+        )
 
     def _problem(self) -> str:
         return "" if self._election is None else self._election.problem

@@ -6,7 +6,7 @@ A verb that was sent and not answered may have been carried out: `Uncertain` say
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
@@ -156,11 +156,15 @@ class Forwarding:
         membership: Membership,
         controller: Controller,
         problem: Callable[[], str] = lambda: "",
+        here: Callable[[Forward], Awaitable[Forwarded]] | None = None,
     ) -> None:
-        """`problem` is why there is no controller, if that is known."""
+        """`problem` is why there is no controller, if that is known.  `here` carries a verb out
+        when this node becomes the controller before it was passed on.
+        """
         self._membership = membership
         self._controller = controller
         self._problem = problem
+        self._here = here
 
     async def create_topic(
         self,
@@ -270,6 +274,8 @@ class Forwarding:
     async def _ask(self, request: Forward, seconds: float) -> Forwarded:
         """Whoever is the controller by then; it was asked nothing when this raises `Fenced`."""
         for _ in range(ELECTION_TRIES):
+            if self._here is not None and self._controller.is_leading:
+                return await self._here(request)
             if problem := self._problem():
                 raise QuorumUnavailable(
                     f"no node decides about metadata now (setting cluster.quorum): {problem}"
