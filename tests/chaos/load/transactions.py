@@ -32,7 +32,7 @@ GROUP: Final = "movers"
 ABORTED: Final = 0.15
 MESSAGES_MAX: Final = 200
 ANSWER_S: Final = 20.0
-RETURN_S: Final = 30.0  # from a call that heeds ANSWER_S
+RETURN_S: Final = 30.0  # from a call that takes ANSWER_S at most
 
 Value = tuple[int, int, int]  # the transaction, and the place of what was read
 
@@ -228,14 +228,14 @@ def within(seconds: float, call: Callable[[], None]) -> None:
     """Raises `KafkaException` when it has not returned by then; its client can be used no more.
 
     librdkafka's `send_offsets_to_transaction` never returns when the group's coordinator leaves
-    the metadata at the wrong moment: it does not heed its own time-out (its issues 5456, 5511).
+    the metadata at the wrong moment: it overlooks its own time-out (its issues 5456, 5511).
     """
-    raised: list[BaseException] = []
+    raised: list[KafkaException] = []
 
     def run() -> None:
         try:
             call()
-        except BaseException as error:
+        except KafkaException as error:
             raised.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

@@ -57,6 +57,7 @@ class Faults:
         self.kinds = kinds if nodes.quorum is None else (*kinds, "cut_quorum")
         self.history: list[str] = []  # for whoever reads of a failure
         self.topics: Sequence[str] = ()  # that operators may change
+        self._unanswered_drains: set[NodeId] = set()
         self._removed: set[str] = set()  # hosts of nodes that are not welcome any more
         self._copies: dict[str, tuple[str, SimDisk]] = {}  # of disks, and in which life of theirs
 
@@ -324,13 +325,22 @@ class Faults:
 
     async def drain(self) -> None:
         node = NodeId(NUMBERS[self.draw.choice(self.nodes.hosts)])
-        await self._ask("drain", lambda broker: broker.change_node(node, "drain"))
+        if not await self._ask("drain", lambda broker: broker.change_node(node, "drain")):
+            self._unanswered_drains.add(node)
         await asyncio.sleep(self.draw.uniform(0.0, 2.0))
         for _ in range(20):
             if await self._ask("undrain", lambda broker: broker.change_node(node, "undrain")):
                 return
             self.mend()
             await asyncio.sleep(0.5)
+
+    async def undo_late_drains(self) -> None:
+        """A drain that was not answered may be carried out when the network is whole again."""
+        while self._unanswered_drains:
+            for node in sorted(self._unanswered_drains):
+                if self.nodes.metadata is not None and self.nodes.state_of(node) == "draining":
+                    await self._ask("undrain", lambda broker: broker.change_node(node, "undrain"))  # noqa: B023  # asked at once
+            await asyncio.sleep(1.0)
 
     async def reassign(self) -> None:
         place = self._some_place()

@@ -121,7 +121,9 @@ class Story:
         self.faults.mend()
         was_slow = any("slow" in line for line in self.faults.history)
         limit = SLOW_SECONDS if was_slow else LIVE_SECONDS
+        operator = self.world.loop.create_task(self.faults.undo_late_drains())
         self.world.run_until(self._is_settled, limit_s=limit)
+        operator.cancel()
         for each in self.workloads:
             each.check_end()
         problems = [problem for each in self.workloads for problem in each.problems]

@@ -37,7 +37,7 @@ class NodeConnection(asyncio.BufferedProtocol):
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_lost` hears when it was not ended from here."""
-        self._address = address
+        self.address = address
         self._on_lost = on_lost
         self._frames = FrameBuffer(answer_bytes_max, port="cluster", limited_by="fixed")
         self._transport: asyncio.Transport | None = None
@@ -72,7 +72,7 @@ class NodeConnection(asyncio.BufferedProtocol):
         self, number: int, parts: Sequence[Buffer], api: str, seconds: float
     ) -> bytearray:
         if self.ended is not None or self._transport is None:
-            raise NodeUnreachable(f"no connection to {self._address}: {self.ended}")
+            raise NodeUnreachable(f"no connection to {self.address}: {self.ended}")
         answer: asyncio.Future[bytearray] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         self._transport.writelines(parts)
@@ -82,7 +82,7 @@ class NodeConnection(asyncio.BufferedProtocol):
         except TimeoutError as error:
             name = api.lower()
             self.abort(f"{name} was not answered within {seconds:g} s")
-            raise Uncertain(f"{self._address} did not answer {name} in {seconds:g} s") from error
+            raise Uncertain(f"{self.address} did not answer {name} in {seconds:g} s") from error
         finally:
             self._waiting.pop(number, None)
 
@@ -96,7 +96,7 @@ class NodeConnection(asyncio.BufferedProtocol):
             self.ended = reason
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(Uncertain(f"the connection to {self._address}: {reason}"))
+                answer.set_exception(Uncertain(f"the connection to {self.address}: {reason}"))
 
     # --- the transport's side ---------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class Membership:
         self._heard_at = self._clock.instant()
         self.is_heard = False
         for peer in (self._questions, self._heartbeats):
-            peer.turn_elsewhere("another node is the controller")
+            peer.follow_addresses("another node is the controller")
 
     def adopt(self, epoch: NodeEpoch) -> None:
         """This process has registered."""

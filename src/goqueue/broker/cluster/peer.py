@@ -109,14 +109,18 @@ class Peer:
         await self._connect_by(self._clock.instant() + int(seconds * NANOSECONDS))
 
     def turn_elsewhere(self, reason: str) -> None:
-        """The addresses are others now: what was asked is not waited for, and the next try is
-        made at once."""
+        """What was asked is not waited for, and the next try is made at once."""
         if self._connection is not None:
             self._connection.abort(reason)
             self._connection = None
         self._turn, self._refused, self._delay_seconds = 0, False, 0.0
         self._hurry.set()
         self._hurry = asyncio.Event()
+
+    def follow_addresses(self, reason: str) -> None:
+        """They may be others now: `turn_elsewhere`, unless it is connected to one of them."""
+        if self._connection is None or self._connection.address not in self._known_addresses():
+            self.turn_elsewhere(reason)
 
     def close(self) -> None:
         self._closed = True
@@ -214,8 +218,14 @@ class Peer:
     def _left(self, deadline: int) -> float:
         return (deadline - self._clock.instant()) / NANOSECONDS
 
+    def _known_addresses(self) -> Sequence[str]:
+        try:
+            return self._addresses()
+        except Fenced:
+            return ()
+
     def _names(self) -> str:
-        return ", ".join(self._addresses()) or "a node without an address"
+        return ", ".join(self._known_addresses()) or "a node without an address"
 
 
 class Peers:

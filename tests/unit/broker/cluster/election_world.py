@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from goqueue.broker.cluster.controller_service import ControllerService
 from goqueue.broker.cluster.election import Election, controller_addresses
-from goqueue.broker.cluster.forwarding import Forwarding
+from goqueue.broker.cluster.forwarding import Forwarding, carry_out
 from goqueue.broker.cluster.handshake import Identity
 from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.cluster.peer import Peers
@@ -75,7 +75,11 @@ class ElectedNode:
         self.membership = Membership(environment, node, self.identity, self._controller_at)
         self.service = ControllerService(environment, cast(Any, self), self.identity)
         self.election: Election
-        self.verbs = Forwarding(self.membership, self.controller)
+        self.verbs = Forwarding(
+            self.membership,
+            self.controller,
+            here=lambda verb: carry_out(cast(Any, self), node.node_id, verb),
+        )
 
     @property
     def metadata(self) -> Metadata:

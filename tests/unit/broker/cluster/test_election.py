@@ -65,6 +65,27 @@ def test_a_silent_controller_is_replaced_and_comes_back_as_a_follower(run: int, 
 
 
 @pytest.mark.parametrize("run", range(2))
+def test_a_verb_asked_before_an_election_is_carried_out_soon_after_it(run: int):
+    with electing(run) as nodes:
+        world, leader = nodes.world, nodes.leaders[0]
+        nodes.kill(leader)
+        world.run_for(0.02)  # until its connections are known to be gone
+        assert not nodes.leaders
+        asked = [
+            world.loop.create_task(node.create_topic(f"by-{host}-{number}"))
+            for host, node in nodes.nodes.items()
+            for number in range(4)
+        ]
+        world.run_until(lambda: bool(nodes.leaders), limit_s=10)
+        world.run_until(lambda: all(each.done() for each in asked), limit_s=3)
+        assert {each.result().name for each in asked} == set(
+            nodes.nodes[nodes.leaders[0]].metadata.topics
+        )
+        nodes.start(leader)
+        nodes.settle()
+
+
+@pytest.mark.parametrize("run", range(2))
 def test_a_controller_that_resigns_hands_over_at_once(run: int):
     with electing(run) as nodes:
         leader = nodes.leaders[0]
