@@ -104,6 +104,8 @@ FACES = {
         "schedules.term",
         "schemas.service",
         "schemas.statistics",
+        "security.audit",
+        "security.audit_reader",
         "security.permissions",
         "security.users",
         "shares.acquire",

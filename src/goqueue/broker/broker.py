@@ -51,6 +51,7 @@ from goqueue.broker.schemas.checks import SchemaChecks
 from goqueue.broker.schemas.dead_letters import SchemaDeadLetters
 from goqueue.broker.schemas.directory import SchemaDirectory
 from goqueue.broker.schemas.service import Schemas
+from goqueue.broker.security.audit import Audit
 from goqueue.broker.security.keys import ApiKeys
 from goqueue.broker.security.logins import Logins
 from goqueue.broker.security.permissions import Permissions
@@ -199,6 +200,7 @@ class Broker:
         """What asks the other nodes."""
         self.cluster = ClusterNode(self.environment, self.config, self)
         self.others = self.cluster.others
+        self.audit = Audit(self)
         self.reassignments = Reassignments(self)
         self.log_sizes = LogSizes(self)
         self.quorum_positions = QuorumPositions(self)
@@ -268,6 +270,7 @@ class Broker:
                 try:
                     yield self
                 finally:
+                    await self.audit.finish()
                     self._stopping = True
                     self._coordinators.stop()
                     await self.cluster.resign()
@@ -316,6 +319,7 @@ class Broker:
             self.cleaner.run(topics),
             self._changes.finish_deletions(deleted),
             watch_clock(self._clock),
+            *self.audit.upkeep(),
             *self.cluster.upkeep(),
         ):
             self._start(work)

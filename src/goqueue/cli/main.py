@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "key": "Users and permissions",
     "acl": "Users and permissions",
     "quota": "Users and permissions",
+    "audit": "Users and permissions",
     "login": "Settings of this command",
     "logout": "Settings of this command",
     "config": "Settings of this command",

@@ -109,8 +109,9 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Path prefix below which a reverse proxy serves this server, as in `/mq`. Requests are
     answered with it and without it."""
     trusted_proxies: list[str] = []
-    """Addresses or networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-Host`, `-Proto`
-    and `-Prefix` are believed. Empty: none. List only proxies that set these headers themselves."""
+    """Addresses or networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For`, `-Host`,
+    `-Proto` and `-Prefix` are believed. Empty: none. List only proxies that set these headers
+    themselves."""
 
 
 class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -294,6 +295,32 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the answer to a wrong password waits."""
 
 
+class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    enabled: bool = True
+    """Put on record who was refused, who could not log in, and who changed what; with
+    `auth.enabled` only. Ordinary reads and writes that are allowed are not in it."""
+    file: str = ""
+    """File of JSON lines, one for each event, on every node its own. Empty: `audit/audit.jsonl` in
+    the data directory."""
+    file_bytes_max: int = 67_108_864
+    """When the file has so many bytes it is numbered (`audit.jsonl.1`), and a new one begins.
+    0: no file."""
+    files_max: int = 10
+    """Files that are kept; the oldest goes."""
+    topic: bool = True
+    """Also write the events of all nodes to the internal topic `__audit`, which `goqueue audit` and
+    `GET /admin/audit` search."""
+    topic_retention_ms: int = 2_592_000_000
+    """How long events stay in the topic; counts when the topic is created."""
+    topic_bytes_max: int = 1_073_741_824
+    """Size of the topic beyond which its oldest events go; counts when it is created."""
+    events_per_second: int = 100
+    """Most events a second, over ten seconds, that one node writes of failed logins and refusals;
+    further ones are counted. Administrative changes are always written."""
+    events_per_second_per_address: int = 10
+    """The same for one client's address, so that one that floods does not hide the others."""
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_id: int = 1
     """This node's number, unique in a cluster."""
@@ -324,6 +351,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cluster: ClusterConfig = ClusterConfig()
     tls: TlsConfig = TlsConfig()
     auth: AuthConfig = AuthConfig()
+    audit: AuditConfig = AuditConfig()
 
 
 # Settings that a reload (SIGHUP) may change; all others need a restart.  Limits of connections
@@ -420,6 +448,7 @@ def problems_of(config: Config) -> list[str]:
     found.extend(_http_problems(config.http))
     found.extend(_tls_problems(config.tls))
     found.extend(_auth_problems(config.auth))
+    found.extend(_audit_problems(config.audit))
     try:
         topic_settings(config.topics.settings)
     except InvalidSetting as error:
@@ -484,6 +513,14 @@ def _auth_problems(auth: AuthConfig) -> Iterator[str]:
         yield "auth.login_ms: must be above 0"
     if auth.failed_login_delay_ms < 0:
         yield "auth.failed_login_delay_ms: must not be negative"
+
+
+def _audit_problems(audit: AuditConfig) -> Iterator[str]:
+    for name in ("events_per_second", "events_per_second_per_address", "files_max"):
+        if getattr(audit, name) < 1:
+            yield f"audit.{name}: must be at least 1"
+    if audit.file_bytes_max < 0:
+        yield "audit.file_bytes_max: must not be negative"
 
 
 _ORIGIN: Final = re.compile(r"https?://[^/\s*?#@]+")

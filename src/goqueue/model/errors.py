@@ -149,6 +149,11 @@ class AuthenticationFailed(GoQueueError):
 
     code = "authentication_failed"
 
+    def __init__(self, message: str = "", user: str = "") -> None:
+        """`user` is whom the client claimed to be."""
+        super().__init__(message)
+        self.user = user
+
 
 class AccessDenied(GoQueueError):
     """It is known who asks, and that is not allowed."""

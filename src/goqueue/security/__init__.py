@@ -14,6 +14,15 @@ from goqueue.security.acls import (
     ResourceType,
 )
 from goqueue.security.api_keys import KEY_BYTES, ApiKey, make_api_key, parse_api_key
+from goqueue.security.audit import (
+    KINDS,
+    AuditEvent,
+    AuditFilter,
+    AuditKind,
+    AuditLimit,
+    claimed_principal,
+    shorten,
+)
 from goqueue.security.authorizer import Authorizer
 from goqueue.security.principal import ANONYMOUS, Principal
 from goqueue.security.roles import ADMIN, ROLES, check_roles
@@ -42,6 +51,7 @@ __all__ = [
     "CLUSTER_NAME",
     "ITERATIONS_DEFAULT",
     "KEY_BYTES",
+    "KINDS",
     "MECHANISMS",
     "NONCE_BYTES",
     "OPERATIONS",
@@ -50,6 +60,10 @@ __all__ = [
     "Acl",
     "AclFilter",
     "ApiKey",
+    "AuditEvent",
+    "AuditFilter",
+    "AuditKind",
+    "AuditLimit",
     "Authorizer",
     "ClientFirst",
     "Operation",
@@ -61,11 +75,13 @@ __all__ = [
     "ScramCredential",
     "ScramExchange",
     "check_roles",
+    "claimed_principal",
     "credential_of",
     "derive_credential",
     "make_api_key",
     "parse_api_key",
     "parse_client_first",
     "password_matches",
+    "shorten",
     "stand_in_credential",
 ]

@@ -7,11 +7,15 @@
 
 To allow READ, WRITE, DELETE or ALTER allows DESCRIBE; ALTER_CONFIGS allows DESCRIBE_CONFIGS.  What
 is asked again is answered from a cache, until an ACL or a role changes.
+
+The broker's own topics (`__audit`) are no part of "every topic": a role, a wildcard or a prefix
+does not allow them, only an ACL with the whole name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from goqueue.model.names import is_internal
 from goqueue.security.acls import (
     ANY_HOST,
     ANY_NAME,
@@ -138,15 +142,16 @@ class Authorizer:
         if self.is_admin(principal):
             return True
         allowing, is_allowed = _ALLOWED_BY[operation], False
+        is_hidden = resource_type is ResourceType.TOPIC and is_internal(name)
         for acl in self._matching(resource_type, name):
             if not _is_for(acl, principal, host):
                 continue
             if acl.permission is Permission.DENY:
                 if acl.operation in (operation, Operation.ALL):
                     return False
-            elif acl.operation in allowing:
+            elif acl.operation in allowing and (not is_hidden or acl.name == name):
                 is_allowed = True
-        return is_allowed or self._grants(principal, operation, resource_type)
+        return is_allowed or (not is_hidden and self._grants(principal, operation, resource_type))
 
     def _matching(self, resource_type: ResourceType, name: str) -> Iterator[Acl]:
         yield from self._literal.get((resource_type, name), ())

@@ -37,6 +37,7 @@ from goqueue.server.queue_metrics import QueueMetrics
 from goqueue.server.quota_metrics import QuotaCollector
 from goqueue.server.schedule_metrics import ScheduleMetrics
 from goqueue.server.schema_metrics import SchemaCollector
+from goqueue.server.security_metrics import SecurityCollector
 
 BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
@@ -97,6 +98,7 @@ class Metrics:
         ScheduleMetrics(broker, self.registry)
         self.registry.register(DelayCollector(broker))
         self.registry.register(QuotaCollector(broker))
+        self.registry.register(SecurityCollector(broker))
         self.queues = QueueMetrics(broker, self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

@@ -45,6 +45,8 @@ SCHEMAS_TOPIC: Final = "__schemas"
 SCHEDULES_TOPIC: Final = "__schedules"
 SINGLE: Final = (SCHEMAS_TOPIC, SCHEDULES_TOPIC)  # always one partition
 COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC, *SINGLE)
+AUDIT_TOPIC: Final = "__audit"  # coordinates nothing; created when there is something to write
+REPLICATED: Final = (*COORDINATED, AUDIT_TOPIC)
 LOOK_SECONDS: Final = 1.0
 CREATE_SECONDS: Final = 0.1  # after which it is looked again whether they are there
 
@@ -203,7 +205,7 @@ class CoordinatorTopics:
                 continue
             if not self.are_created:
                 await self._try_create(host())
-            for name in COORDINATED:
+            for name in REPLICATED:
                 for shard in range(self.count(name)):
                     if self._choose_replicas(self._broker.metadata, name, shard) is not None:
                         await self._grow(host(), name, shard)

@@ -67,7 +67,7 @@ class Logins:
         await self._check(key_id, secret, None if key is None else key.credential, WRONG_KEY)
         assert key is not None, "there is none that fits"
         if key.expires_at and key.expires_at <= self._clock.now():
-            raise AuthenticationFailed(f"the API key {key_id} has expired")
+            raise AuthenticationFailed(f"the API key {key_id} has expired", key.user)
         return Principal(key.user, key.roles)
 
     async def _check(
@@ -80,7 +80,7 @@ class Logins:
             return
         if not await self._match(compared, secret) or credential is None:
             await self.delay_refusal()
-            raise AuthenticationFailed(problem)
+            raise AuthenticationFailed(problem, name)
         self._remember(mark, compared)
 
     def begin_scram(self, mechanism: str, first: ClientFirst) -> ScramExchange:

@@ -61,6 +61,14 @@ class Permissions:
     def is_admin(self, principal: Principal) -> bool:
         return not self.is_enforced or self.authorizer.is_admin(principal)
 
+    def explain(self, principal: Principal) -> str:
+        """Why what it did was allowed; for the record."""
+        if not self.is_enforced:
+            return "auth.acls is off"
+        if str(principal) in self._super_users:
+            return "super user"
+        return "role admin" if self.is_admin(principal) else "a role or an ACL"
+
 
 def _make(table: SecurityTable, super_users: list[str]) -> Authorizer:
     authorizer = Authorizer(super_users)

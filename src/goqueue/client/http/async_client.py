@@ -18,6 +18,7 @@ from goqueue.client.http import exchange
 from goqueue.client.http.addresses import Addresses
 from goqueue.client.http.async_schedules import AsyncScheduleVerbs
 from goqueue.client.http.async_transactions import AsyncTransactionalProducer
+from goqueue.client.http.calls import audit as audit_calls
 from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import delays as delay_calls
 from goqueue.client.http.calls import groups as group_calls
@@ -137,6 +138,7 @@ class AsyncClient(AsyncScheduleVerbs):
     quotas = async_verb(quota_calls.quotas)
     set_quotas = async_verb(quota_calls.set_quotas)
     delete_quotas = async_verb(quota_calls.delete_quotas)
+    search_audit = async_verb(audit_calls.search_audit)
 
     # --- delayed messages -------------------------------------------------------------------------
 

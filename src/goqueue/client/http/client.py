@@ -16,6 +16,7 @@ from goqueue.api.topics import TopicSummary
 from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.addresses import Addresses
+from goqueue.client.http.calls import audit as audit_calls
 from goqueue.client.http.calls import cluster as cluster_calls
 from goqueue.client.http.calls import delays as delay_calls
 from goqueue.client.http.calls import groups as group_calls
@@ -137,6 +138,7 @@ class Client(ScheduleVerbs):
     quotas = verb(quota_calls.quotas)
     set_quotas = verb(quota_calls.set_quotas)
     delete_quotas = verb(quota_calls.delete_quotas)
+    search_audit = verb(audit_calls.search_audit)
 
     # --- delayed messages -------------------------------------------------------------------------
 

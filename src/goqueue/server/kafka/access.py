@@ -7,6 +7,7 @@ allowed, and `is_enforced` saves the question.
 
 from typing import Final
 
+from goqueue.broker.security.audit import Audit
 from goqueue.broker.security.permissions import Permissions
 from goqueue.model.errors import (
     AccessDenied,
@@ -30,28 +31,49 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
 class Access:
-    """Of one principal, from one host."""
+    """Of one principal, from one host, in one request; what is refused is put on record."""
 
-    __slots__ = ("_host", "_permissions", "_principal", "is_enforced")
+    __slots__ = ("_audit", "_permissions", "_request", "host", "is_enforced", "principal")
 
-    def __init__(self, permissions: Permissions, principal: Principal, host: str) -> None:
+    def __init__(
+        self,
+        permissions: Permissions,
+        principal: Principal,
+        host: str,
+        audit: Audit | None = None,
+        request: str = "",
+    ) -> None:
         self.is_enforced = permissions.is_enforced
         self._permissions = permissions
-        self._principal = principal
-        self._host = host
+        self.principal = principal
+        self.host = host
+        self._audit = audit
+        self._request = request
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return not self.is_enforced or self._permissions.allows(
-            self._principal, self._host, operation, resource_type, name
+            self.principal, self.host, operation, resource_type, name
         )
 
     def demand(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
         """Raises the `AccessDenied` of that type of resource."""
-        if not self.allows(operation, resource_type, name):
-            kind = resource_type.name.lower().replace("_", " ")
-            raise _REFUSALS[resource_type](
-                f"{self._principal} lacks {operation.name} on {kind} {name[:NAME_LENGTH_SHOWN]!r}"
+        if self.allows(operation, resource_type, name):
+            return
+        kind, shown = resource_type.name.lower().replace("_", " "), name[:NAME_LENGTH_SHOWN]
+        text = f"{self.principal} lacks {operation.name} on {kind} {shown!r}"
+        if self._audit is not None:
+            self._audit.note(
+                "authorization",
+                allowed=False,
+                principal=str(self.principal),
+                host=self.host,
+                listener="kafka",
+                request=self._request,
+                operation=operation.name,
+                resource=f"{resource_type.name.lower()}:{shown}",
+                reason=text,
             )
+        raise _REFUSALS[resource_type](text)
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -61,6 +83,10 @@ class Access:
     def demand_topic(self, operation: Operation, name: str) -> None:
         self.demand(operation, ResourceType.TOPIC, name)
 
+    @property
+    def is_admin(self) -> bool:
+        return not self.is_enforced or self._permissions.is_admin(self.principal)
+
     def demand_creation(self, name: str) -> None:
         """Of a topic: who may create all of them may create this one."""
         if not self.allows_cluster(Operation.CREATE):
@@ -69,7 +95,7 @@ class Access:
     def allows_any_topic(self, operation: Operation) -> bool:
         """Whether there may be a topic to which it may do that."""
         return not self.is_enforced or self._permissions.allows_any(
-            self._principal, self._host, operation, ResourceType.TOPIC
+            self.principal, self.host, operation, ResourceType.TOPIC
         )
 
     # --- groups, transactional ids, the cluster ---------------------------------------------------

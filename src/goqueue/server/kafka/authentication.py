@@ -6,7 +6,7 @@ from typing import Final
 from goqueue.broker import Broker
 from goqueue.model.config import SASL_MECHANISMS, is_loopback, parse_address
 from goqueue.model.errors import AuthenticationFailed, Overloaded
-from goqueue.security import ANONYMOUS, Principal
+from goqueue.security import ANONYMOUS, Principal, claimed_principal
 from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.sasl import IN_THE_CLEAR, OAUTHBEARER, SaslLogin, refuse_login
@@ -28,6 +28,7 @@ class Authentication:
         self.is_enabled = config.auth.enabled
         self.login_seconds = config.auth.login_ms / 1000
         self._clock = broker.environment.clock
+        self._audit = broker.audit
         self._logins = broker.logins
         self._principal_rules = config.tls.principal_rules
         is_private = bool(config.tls.cert_file) or is_loopback(
@@ -45,7 +46,11 @@ class Authentication:
         """As far as the connection itself says it; None: it has to log in."""
         if not self.is_enabled:
             return ANONYMOUS
-        return certificate_principal(transport, self._principal_rules)
+        found = certificate_principal(transport, self._principal_rules)
+        if found is not None:
+            host = str((transport.get_extra_info("peername") or ("?",))[0])
+            self._note(host, str(found), "CERTIFICATE")
+        return found
 
     def forget(self, connection: KafkaConnection) -> None:
         self._open.pop(connection, None)
@@ -75,6 +80,8 @@ class Authentication:
             self._take(connection, login)
         except (AuthenticationFailed, Overloaded) as error:
             self._open.pop(connection, None)
+            claimed = claimed_principal(login.user)
+            self._note(connection.host, claimed, login.mechanism, str(error))
             _fill(slot, header, refuse_login(error))
             connection.close()
             return
@@ -88,7 +95,19 @@ class Authentication:
                 f"the connection belongs to {connection.principal}: another user needs another one"
             )
         del self._open[connection]
+        self._note(connection.host, str(login.principal), login.mechanism)
         connection.log_in(login.principal, login.lifetime_ms)
+
+    def _note(self, host: str, principal: str, mechanism: str, problem: str = "") -> None:
+        self._audit.note(
+            "authentication",
+            allowed=not problem,
+            principal=principal,
+            host=host,
+            listener="kafka",
+            operation=mechanism,
+            reason=problem,
+        )
 
 
 def _fill(slot: ReplySlot, header: RequestHeader, response: object) -> None:

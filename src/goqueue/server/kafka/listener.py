@@ -11,6 +11,7 @@ from goqueue.broker import Broker
 from goqueue.model.config import Address, KafkaConfig, parse_address
 from goqueue.security import ANONYMOUS, Principal
 from goqueue.server.kafka.access import Access
+from goqueue.server.kafka.audited_changes import CHANGES, changes_of
 from goqueue.server.kafka.authentication import SASL_APIS, Authentication
 from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.context import Context
@@ -120,7 +121,7 @@ class KafkaListener(FrameListener):
             if throttle is not None:
                 await throttle.wait(api_key)
         if api_key == ApiKey.PRODUCE:
-            access = self._access_of(connection)
+            access = self._access_of(connection, api_key)
             await handle_produce(self._broker, access, header, slot, throttle)
         elif api_key == ApiKey.FETCH:
             await self._handle_fetch(connection, header, slot, throttle)
@@ -134,16 +135,37 @@ class KafkaListener(FrameListener):
         slot: ReplySlot,
         throttle: Throttle | None,
     ) -> None:
-        access, bytes_max = self._access_of(connection), self._fetch_bytes_max()
+        access, bytes_max = self._access_of(connection, header.api_key), self._fetch_bytes_max()
         slot.fill(
             await handle_fetch(self._broker, access, self._sessions, bytes_max, header, throttle)
         )
 
-    def _access_of(self, connection: KafkaConnection) -> Access:
+    def _access_of(self, connection: KafkaConnection, api_key: int) -> Access:
         if not self._unchecked.is_enforced:
             return self._unchecked
+        broker = self._broker
         principal = connection.principal or ANONYMOUS  # who may ask for versions
-        return Access(self._broker.permissions, principal, connection.host)
+        name = api_name(api_key)
+        return Access(broker.permissions, principal, connection.host, broker.audit, name)
+
+    def _note_changes(
+        self, connection: KafkaConnection, api_key: int, request: object, response: object
+    ) -> None:
+        """What was refused for want of a permission is on record already."""
+        principal = connection.principal or ANONYMOUS
+        for change in changes_of(api_key, request, response):
+            self._broker.audit.note(
+                "change",
+                allowed=True,
+                principal=str(principal),
+                host=connection.host,
+                listener="kafka",
+                request=api_name(api_key),
+                resource=change.resource,
+                reason=self._broker.permissions.explain(principal),
+                result=change.result,
+                details=change.details,
+            )
 
     async def _handle_other(
         self,
@@ -164,10 +186,12 @@ class KafkaListener(FrameListener):
             self.address_for(connection),
             self.http_address_for(connection),
             connection.peer,
-            self._access_of(connection),
+            self._access_of(connection, header.api_key),
         )
         request = decode_request(header.api_key, header.api_version, header.body)
         response = await handler(context, request)
+        if header.api_key in CHANGES and self._broker.audit.is_enabled:
+            self._note_changes(connection, header.api_key, request, response)
         if throttle is not None:
             response = throttle.charge_other(header.api_key, response)
         slot.fill([encode_response(header.api_key, header.api_version, response)])

@@ -27,6 +27,7 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 IN_THE_CLEAR: Final = frozenset({PLAIN, OAUTHBEARER})  # whoever listens can log in
 PLAIN_BYTES_MAX: Final = 4_096
 BEARER_BYTES_MAX: Final = 16_384
+MECHANISM_LENGTH_MAX: Final = 40
 
 
 class Verifier(Protocol):
@@ -56,12 +57,15 @@ class SaslLogin:
         self._mechanism: str | None = None
         self._scram: tuple[Principal, ScramExchange] | None = None
         self.principal: Principal | None = None  # once it is done
+        self.mechanism = ""  # that was named last
+        self.user = ""  # whom the client claims to be
         self.lifetime_ms = 0  # after which it has to log in again; 0: never
 
     def shake_hands(self, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
         self._scram = self.principal = None
         is_known = request.mechanism in self._mechanisms
         self._mechanism = str(request.mechanism) if is_known else None
+        self.mechanism = str(request.mechanism)[:MECHANISM_LENGTH_MAX]
         code = ErrorCode.none if is_known else ErrorCode.unsupported_sasl_mechanism
         return build(SaslHandshakeResponse, error_code=code, mechanisms=tuple(self._mechanisms))
 
@@ -71,7 +75,8 @@ class SaslLogin:
             raise AuthenticationFailed("name the mechanism first (SaslHandshake)")
         data = bytes(request.auth_bytes)
         if self._mechanism == PLAIN:
-            self.principal = await self._verifier.check_password(*_parse_plain(data))
+            self.user, password = _parse_plain(data)
+            self.principal = await self._verifier.check_password(self.user, password)
             answer = b""
         elif self._mechanism == OAUTHBEARER:
             self.principal, expires_at = await self._tokens.verify(_parse_bearer(data))
@@ -90,6 +95,7 @@ class SaslLogin:
     async def _go_on(self, mechanism: str, data: bytes) -> bytes:
         if self._scram is None:
             first = parse_client_first(data)
+            self.user = first.user
             exchange = self._verifier.begin_scram(mechanism, first)
             self._scram = Principal(first.user), exchange
             return exchange.server_first

@@ -38,6 +38,11 @@ _NUMBERS: Final = dict(enumerate(MECHANISMS, 1))  # the protocol's: SCRAM-SHA-25
 _NUMBER_OF: Final = {mechanism: number for number, mechanism in _NUMBERS.items()}
 
 
+def mechanism_name(number: int) -> str:
+    """For people."""
+    return _NUMBERS.get(number, f"mechanism {number}")
+
+
 # --- DescribeUserScramCredentials -------------------------------------------------------------
 
 

@@ -11,8 +11,8 @@ from goqueue.model.config import AuthConfig, Config
 from goqueue.server.http.asgi.app import API
 from goqueue.server.http.openapi import page
 from goqueue.server.http.routes import health
-from goqueue.server.http.security.authorized_app import template_text
-from goqueue.server.http.security.demands import ADMIN_ONLY, DEMANDS
+from goqueue.server.http.security.audited import DATA
+from goqueue.server.http.security.demands import ADMIN_ONLY, DEMANDS, template_text
 from goqueue.server.http.security.registry_demands import registry_demands
 from tests.unit.server.http.conftest import Server, Serving
 
@@ -33,7 +33,10 @@ def routes() -> list[str]:
 
 @contextlib.asynccontextmanager
 async def guarded(serving: Serving) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
-    async with serving(AUTH) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        serving(AUTH) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=60) as client,
+    ):
         users = server.broker.users
         await users.put("root", "root", ("admin",))
         await users.put("reader", "reader", ("readonly",))
@@ -196,3 +199,71 @@ def test_paths_of_the_registry(method: str, rest: str, name: str) -> None:
     demands = registry_demands(method, rest)
     found = [f"{each.operation.name} {next(iter(each.names(None)))}" for each in demands]  # type: ignore[arg-type]
     assert found == ([name] if name else [])
+
+
+async def test_logins_refusals_and_changes_are_on_record_without_secrets(serving: Serving) -> None:
+    async with guarded(serving) as (_server, client):
+        secret = "p4ssw0rd-of-carol"
+        root = ("root", "root")
+        body = {"password": secret, "roles": ["producer"]}
+        await client.put("/admin/users/carol", json=body, auth=root)
+        made = (await client.post("/admin/keys", json={"name": "ci"}, auth=root)).json()
+        acl = {"principal": "User:carol", "operation": "read"}
+        acl |= {"resource_type": "topic", "resource_name": "t"}
+        assert (await client.post("/admin/acls", json={"acls": [acl]}, auth=root)).is_success
+        await client.get("/topics", auth=("carol", "wr0ng-one"))
+        wrong = made["key"][:-2] + ("00" if made["key"][-2:] != "00" else "11")
+        await client.get("/topics", headers={"Authorization": f"Bearer {wrong}"})
+        await client.get("/topics", auth=(made["key"], ""))
+        await client.delete("/topics/t", auth=("carol", secret))
+        await client.post("/topics", json={"name": "t"}, auth=root)
+        for _ in range(3):
+            message = {"messages": [{"value": "x"}]}
+            answer = await client.post("/topics/t/messages", json=message, auth=("carol", secret))
+            assert answer.is_success
+
+        async def events(**query: str) -> list[dict[str, Any]]:
+            found = await client.get("/admin/audit", params=query, auth=root)
+            return list(found.json()["events"])
+
+        for _ in range(100):
+            if any(each["request"] == "POST /topics" for each in await events()):
+                break
+        refused = await events(kind="authentication", allowed="false")
+        assert [each["principal"] for each in refused][::2] == ["User:carol", "User:(hidden)"]
+        assert [each["operation"] for each in refused] == ["BASIC", "BEARER", "BASIC"]
+        (denied,) = await events(kind="authorization")
+        assert (denied["principal"], denied["resource"]) == ("User:carol", "topic:t")
+        changes = {each["request"]: each for each in await events(kind="change")}
+        assert changes.keys() == {
+            "PUT /admin/users/{user}",
+            "POST /admin/keys",
+            "POST /admin/acls",
+            "POST /topics",
+        }
+        assert (
+            changes["POST /admin/acls"]["details"] == "ALLOW User:carol READ LITERAL topic:t from *"
+        )
+        logins = await events(principal="carol", allowed="true", kind="authentication")
+        assert len(logins) == 1
+        whole = await client.get("/admin/audit", auth=root)
+        for word in (secret, "wr0ng-one", made["key"], made["key"][10:40]):
+            assert word not in whole.text
+        assert (await client.get("/admin/audit", auth=("carol", secret))).status_code == 403
+
+
+async def test_changes_are_every_write_that_is_no_data() -> None:
+    writes = {each for each in routes() if not each.startswith("GET")}
+    assert writes >= DATA
+
+
+async def test_the_brokers_own_topics_are_for_administrators(serving: Serving) -> None:
+    async with guarded(serving) as (server, client):
+        await client.get("/topics", auth=("reader", "wrong"))
+        for _ in range(100):
+            if server.broker.has_topic("__audit"):
+                break
+            await client.get("/topics", auth=("reader", "reader"))
+        path = "/topics/__audit/partitions/0/messages?offset=0"
+        assert (await client.get(path, auth=("reader", "reader"))).status_code == 403
+        assert (await client.get(path, auth=("root", "root"))).status_code == 200

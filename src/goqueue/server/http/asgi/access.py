@@ -65,6 +65,7 @@ class Access:
             return refusal
         scope[PREFIX_KEY] = self._prefix
         if self._proxies and self._is_proxy(scope["client"]):
+            self._name_client(scope)
             refusal = self._forward(scope, headers)
         if scope[PREFIX_KEY]:
             scope["path"] = _without_prefix(scope["path"], scope[PREFIX_KEY])
@@ -76,6 +77,18 @@ class Access:
         except ValueError:
             return False
         return any(address in network for network in self._proxies)
+
+    def _name_client(self, scope: Scope) -> None:
+        """The last address of `X-Forwarded-For` that is none of the proxies: what stands before it
+        anybody may have written."""
+        given = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        for text in reversed(b",".join(given).decode("latin-1").split(",")):
+            address = _address(text.strip())
+            if address is None:
+                return
+            scope["client"] = str(address), 0
+            if not self._is_proxy(scope["client"]):
+                return
 
     def _forward(self, scope: Scope, headers: dict[bytes, bytes]) -> Refusal | None:
         if proto := _first(headers.get(b"x-forwarded-proto")):

@@ -15,6 +15,7 @@ from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.messages.merged_reader import MergedReader
 from goqueue.broker.messages.publish import Messages
 from goqueue.broker.messages.transactional_publish import TransactionMessages
+from goqueue.broker.security.audit_reader import AuditReader
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.http import errors
@@ -27,6 +28,7 @@ from goqueue.server.http.registry import listener as registry
 from goqueue.server.http.routes import (
     admin,
     application_transactions,
+    audit,
     cluster,
     cluster_admin,
     cluster_balance,
@@ -75,6 +77,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *admin.routes.handlers,
     *security.routes.handlers,
     *quotas.routes.handlers,
+    *audit.routes.handlers,
     *cluster.routes.handlers,
     *cluster_admin.routes.handlers,
     *cluster_balance.routes.handlers,
@@ -107,6 +110,7 @@ def create_app(
         "health": readiness,
         "polls": polls,
         "server_log": server_log,
+        "audit_reader": AuditReader(broker),
         "sent_events": SentEvents(f"{broker.started_at:x}"),
     }
 

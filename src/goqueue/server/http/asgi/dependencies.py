@@ -12,6 +12,7 @@ from goqueue.broker.messages.merged_reader import MergedReader
 from goqueue.broker.messages.publish import Messages
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.broker.queues.service import Queues
+from goqueue.broker.security.audit_reader import AuditReader
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.asgi.readiness import Health
 from goqueue.server.http.openapi.document import ApiDocument
@@ -30,5 +31,6 @@ TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
 TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]
 TheServerLog: TypeAlias = NamedDependency[SkipValidation[ServerLog]]
+TheAuditReader: TypeAlias = NamedDependency[SkipValidation[AuditReader]]
 ThePolls: TypeAlias = NamedDependency[SkipValidation[LongPolls]]
 TheSentEvents: TypeAlias = NamedDependency[SkipValidation[SentEvents]]

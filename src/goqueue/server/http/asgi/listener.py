@@ -21,6 +21,7 @@ from goqueue.server.http.forwarding.calls import HttpCalls
 from goqueue.server.http.forwarding.routed_app import RoutedApp
 from goqueue.server.http.gathering import serve_gathered
 from goqueue.server.http.quotas.metered_app import MeteredApp
+from goqueue.server.http.security.audited import HttpAudit
 from goqueue.server.http.security.authorized_app import AuthorizedApp
 from goqueue.server.http.security.identity import Identification
 from goqueue.server.metrics import Metrics
@@ -56,13 +57,15 @@ class HttpListener:
             broker.cluster.handlers |= self._calls.handlers
             serve_gathered(broker)
             served = RoutedApp(app, broker, broker.others)
+        audit = HttpAudit(broker.audit, broker.permissions, broker.environment.clock)
         if broker.permissions.is_enforced:
-            served = AuthorizedApp(served, app, broker.permissions)
+            served = AuthorizedApp(served, app, broker.permissions, audit)
         served = MeteredApp(served, app, broker.quotas)
         gate = Gate(
             served,
             access=Access(config),
             identification=Identification(broker),
+            audit=audit,
             compress=config.compress,
             body_bytes_max=config.body_bytes_max,
             clock=broker.environment.clock,

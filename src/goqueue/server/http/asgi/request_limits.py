@@ -25,6 +25,7 @@ from goqueue.server.http.asgi.compression import (
     may_compress,
 )
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of, status_of
+from goqueue.server.http.security.audited import HttpAudit
 from goqueue.server.http.security.identity import CHALLENGE, PRINCIPAL_KEY, Identification
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
@@ -59,6 +60,7 @@ class Gate:
         *,
         access: Access,
         identification: Identification,
+        audit: HttpAudit,
         compress: str,
         body_bytes_max: int,
         clock: Clock,
@@ -72,6 +74,7 @@ class Gate:
         self._app = app
         self.access = access
         self._identification = identification
+        self._audit = audit
         self.compress = compress
         self.body_bytes_max = body_bytes_max
         self._clock = clock
@@ -121,9 +124,15 @@ class Gate:
         try:
             scope[PRINCIPAL_KEY] = await self._identification.identify(scope, headers)
         except (AuthenticationFailed, Overloaded) as error:
+            self._audit.note_refused_login(scope, error)
             await _answer(passing.send, status_of(error), problem_of(error))
             return
+        if not self._audit.is_enabled:
+            await self._app(scope, passing.receive, passing.send)
+            return
+        self._audit.note_login(scope)
         await self._app(scope, passing.receive, passing.send)
+        self._audit.note_answer(scope, passing.status)
 
     def _strip_version(self, path: str) -> str:
         """The API at `/v1` is the one at `/`; what is about the server has no version."""

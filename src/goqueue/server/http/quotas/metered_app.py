@@ -26,7 +26,7 @@ from goqueue.quotas import (
 )
 from goqueue.security import ANONYMOUS, Principal
 from goqueue.server.http.forwarding.forwarder import send_error
-from goqueue.server.http.security.authorized_app import template_text
+from goqueue.server.http.security.demands import template_text
 from goqueue.server.http.security.identity import PRINCIPAL_KEY
 
 Scope = MutableMapping[str, Any]

@@ -1,7 +1,8 @@
 """Users, API keys and access control lists; for administrators."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
+from litestar import Request
 from litestar.params import JSONBody, PathParameter
 
 from goqueue.api.security import (
@@ -34,12 +35,14 @@ from goqueue.security import (
 )
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.routes.family import Routes, query
+from goqueue.server.http.security.audited import set_details
 
 routes = Routes(
     "security",
     {404: "No such user, or key.", 409: "It cannot be done now."},
 )
 
+AnyRequest = Request[Any, Any, Any]
 UserPath = Annotated[str, PathParameter(description="The user's name.", max_length=200)]
 KeyPath = Annotated[str, PathParameter(description="The key's id, not the key.", max_length=100)]
 
@@ -57,8 +60,12 @@ async def get_user(broker: TheBroker, user: UserPath) -> UserBody:
 
 
 @routes.put("/admin/users/{user:str}", "Make a user, or change its password or roles", 422)
-async def put_user(broker: TheBroker, user: UserPath, data: JSONBody[PutUser]) -> UserBody:
+async def put_user(
+    broker: TheBroker, request: AnyRequest, user: UserPath, data: JSONBody[PutUser]
+) -> UserBody:
     """A new password is asked for at the next login; connections that are there stay."""
+    roles = "" if data.roles is None else f"roles {data.roles} "
+    set_details(request, roles + ("" if data.password is None else "password set"))
     return _user(await broker.users.put(user, data.password, data.roles))
 
 
@@ -82,11 +89,15 @@ async def list_keys(broker: TheBroker) -> KeyList:
 
 
 @routes.post("/admin/keys", "Make an API key", 422, status_code=201)
-async def create_key(broker: TheBroker, data: JSONBody[CreateKey]) -> KeyCreated:
+async def create_key(
+    broker: TheBroker, request: AnyRequest, data: JSONBody[CreateKey]
+) -> KeyCreated:
     text, key = await broker.api_keys.create(
         data.name, data.user or data.name, tuple(data.roles), data.expires_in
     )
     made = _key(key)
+    details = f"{made.id} {made.name!r} for {made.user} roles {made.roles}"
+    set_details(request, details)
     return KeyCreated(text, made.id, made.name, made.user, made.roles, made.expires_at)
 
 
@@ -131,18 +142,20 @@ async def list_acls(
 
 
 @routes.post("/admin/acls", "Add access control entries", 422)
-async def add_acls(broker: TheBroker, data: JSONBody[AclChange]) -> AclList:
+async def add_acls(broker: TheBroker, request: AnyRequest, data: JSONBody[AclChange]) -> AclList:
     """All of them, or none.  One that is there already is no mistake."""
     acls = tuple(_acl(each) for each in data.acls)
+    set_details(request, ", ".join(map(_describe_acl, acls)))
     await broker.change_security([AclsAdded(acls)])
     return AclList(list(data.acls), len(acls))
 
 
 @routes.delete("/admin/acls", "Remove access control entries", 422)
-async def remove_acls(broker: TheBroker, data: JSONBody[AclChange]) -> AclList:
+async def remove_acls(broker: TheBroker, request: AnyRequest, data: JSONBody[AclChange]) -> AclList:
     """Gives those that were there."""
     acls = tuple(_acl(each) for each in data.acls)
     there = [acl for acl in acls if acl in broker.metadata.security.acls]
+    set_details(request, ", ".join(map(_describe_acl, there)))
     await broker.change_security([AclsRemoved(acls)])
     return AclList([_acl_body(acl) for acl in there], len(there))
 
@@ -157,6 +170,13 @@ def _acl(body: AclBody) -> Acl:
         Operation[body.operation.upper()],
         Permission[body.permission.upper()],
     ).check()
+
+
+def _describe_acl(acl: Acl) -> str:
+    """For the audit log."""
+    words = (acl.permission.name, acl.principal, acl.operation.name, acl.pattern.name)
+    resource = f"{acl.resource_type.name.lower()}:{acl.name}"
+    return f"{' '.join(words)} {resource} from {acl.host}"
 
 
 def _acl_body(acl: Acl) -> AclBody:

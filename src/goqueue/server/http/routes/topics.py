@@ -35,6 +35,7 @@ from goqueue.model.times import time_text
 from goqueue.security import ResourceType
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.routes.family import Routes, query
+from goqueue.server.http.security.audited import set_details
 from goqueue.server.http.security.visibility import visible
 
 HOUR_MS: Final = 3_600_000
@@ -69,7 +70,9 @@ routes = Routes("topics")
         200: ResponseSpec(TopicCreated, description="With `validate_only`: it could be created.")
     },
 )
-async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Response[TopicCreated]:
+async def create_topic(
+    broker: TheBroker, request: Request[Any, Any, Any], data: JSONBody[CreateTopic]
+) -> Response[TopicCreated]:
     if data.num_partitions is not None and data.partitions is not None:
         raise InvalidRequest("give num_partitions or partitions, not both")
     settings = setting_texts(data.settings)
@@ -85,6 +88,7 @@ async def create_topic(broker: TheBroker, data: JSONBody[CreateTopic]) -> Respon
         replication_factor=data.replication_factor,
     )
     created = not data.validate_only
+    set_details(request, f"{topic.name} {topic.partitions} partitions {dict(topic.overrides)}")
     body = TopicCreated(
         topic.name, str(topic.topic_id), topic.partitions, dict(topic.overrides), created
     )
@@ -238,7 +242,10 @@ async def get_settings(broker: TheBroker, topic: TopicPath) -> SettingList:
 
 @routes.patch("/topics/{topic:str}/settings", "Change settings of a topic", 404, 422)
 async def change_settings(
-    broker: TheBroker, topic: TopicPath, data: JSONBody[ChangeSettings]
+    broker: TheBroker,
+    request: Request[Any, Any, Any],
+    topic: TopicPath,
+    data: JSONBody[ChangeSettings],
 ) -> SettingList:
     """All of it or nothing; gives the settings as they are afterwards."""
     both = sorted(set(data.set) & set(data.unset))
@@ -249,6 +256,7 @@ async def change_settings(
         raise InvalidRequest(f"unset: {', '.join(unknown)} is not a topic setting")
     changes: dict[str, str | None] = dict.fromkeys(data.unset)
     changes.update(setting_texts(data.set))
+    set_details(request, str(changes))
     changed = await broker.change_settings(
         topic_name(topic), changes, validate_only=data.validate_only
     )

@@ -18,7 +18,8 @@ from goqueue.model.errors import AccessDenied, GoQueueError
 from goqueue.security import Principal
 from goqueue.server.http.forwarding.forwarder import send_error
 from goqueue.server.http.forwarding.transaction_routing import ReadBody
-from goqueue.server.http.security.demands import DEMANDS, Asked, Demand
+from goqueue.server.http.security.audited import HttpAudit
+from goqueue.server.http.security.demands import DEMANDS, Asked, Demand, template_text
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
 from goqueue.server.http.security.registry_demands import REGISTRY_TEMPLATES, registry_demands
 
@@ -31,10 +32,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class AuthorizedApp:
-    def __init__(self, app: App, router: Litestar, permissions: Permissions) -> None:
+    def __init__(
+        self, app: App, router: Litestar, permissions: Permissions, audit: HttpAudit
+    ) -> None:
         self._app = app
         self._router = router
         self._permissions = permissions
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -58,25 +62,29 @@ class AuthorizedApp:
         demands = _demands_of(scope["method"], template, parameters)
         scope["path_template"] = template
         if demands is None:
-            raise AccessDenied(f"{principal} is no administrator")
+            text = f"{principal} is no administrator"
+            self._audit.note_denial(scope, "ALL", "", text)
+            raise AccessDenied(text)
         body: Any = None
         if any(each.needs_body for each in demands):
             reader = ReadBody(receive)
             receive, body = reader, _decode(await reader.read())
         fields = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=QUERY_FIELDS_MAX)
-        self._demand(principal, client_host(scope), demands, Asked(parameters, fields, body))
+        self._demand(scope, demands, Asked(parameters, fields, body))
         return receive
 
-    def _demand(self, principal: Principal, host: str, demands: list[Demand], asked: Asked) -> None:
+    def _demand(self, scope: Scope, demands: list[Demand], asked: Asked) -> None:
+        principal, host = scope[PRINCIPAL_KEY], client_host(scope)
         for each in demands:
             for name in each.names(asked):
                 if not self._permissions.allows(
                     principal, host, each.operation, each.resource_type, name
                 ):
-                    kind = each.resource_type.name.lower().replace("_", " ")
-                    raise AccessDenied(
-                        f"{principal} lacks {each.operation.name} on {kind} {name[:249]!r}"
-                    )
+                    kind, shown = each.resource_type.name.lower(), name[:249]
+                    text = f"{principal} lacks {each.operation.name} on {kind.replace('_', ' ')}"
+                    reason = f"{text} {shown!r}"
+                    self._audit.note_denial(scope, each.operation.name, f"{kind}:{shown}", reason)
+                    raise AccessDenied(reason)
 
 
 def _demands_of(method: str, template: str, parameters: dict[str, Any]) -> list[Demand] | None:
@@ -84,14 +92,6 @@ def _demands_of(method: str, template: str, parameters: dict[str, Any]) -> list[
     if template in REGISTRY_TEMPLATES:
         return registry_demands(method, str(parameters.get("rest", "")))
     return DEMANDS.get(f"{method} {template_text(template)}")
-
-
-def template_text(template: str) -> str:
-    """`/topics/{topic:str}` without its types."""
-    return "/".join(
-        f"{{{each[1:-1].partition(':')[0]}}}" if each.startswith("{") else each
-        for each in template.split("/")
-    )
 
 
 def _decode(data: bytes | None) -> Any:

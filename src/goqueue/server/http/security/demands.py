@@ -35,6 +35,14 @@ class Demand(NamedTuple):
     needs_body: bool = False
 
 
+def template_text(template: str) -> str:
+    """`/topics/{topic:str}` without its types."""
+    return "/".join(
+        f"{{{each[1:-1].partition(':')[0]}}}" if each.startswith("{") else each
+        for each in template.split("/")
+    )
+
+
 def path(name: str) -> Names:
     return lambda asked: [str(asked.path[name])]
 
@@ -323,6 +331,7 @@ ADMIN_ONLY: Final = frozenset(
     {
         "POST /admin/backups",
         "DELETE /admin/backups/{backup_id}",
+        "GET /admin/audit",
         "GET /admin/users",
         "GET /admin/users/{user}",
         "PUT /admin/users/{user}",
