@@ -30,7 +30,7 @@ from goqueue.cli.configuration import ConfigurationProblems, from_tree
 from goqueue.client.http.messages import Message, Publishable, Received, as_messages, payload_bytes
 from goqueue.model.config import Config
 from goqueue.model.errors import GoQueueError, InvalidSetting
-from goqueue.server import Node, running_node
+from goqueue.server import Node, extra_headers, running_node
 
 T = TypeVar("T")
 ANY_PORT: Final = {"listen": "127.0.0.1:0"}
@@ -118,7 +118,10 @@ class EmbeddedBroker:
 
 
 def _to_outgoing(message: Message) -> OutgoingMessage:
-    headers = tuple((name, payload_bytes(value)) for name, value in message.header_pairs)
+    headers = (
+        *((name, payload_bytes(value)) for name, value in message.header_pairs),
+        *extra_headers(message.priority, message.ttl_ms, message.delay_ms, message.deliver_at),
+    )
     return OutgoingMessage(
         payload_bytes(message.value),
         payload_bytes(message.key),

@@ -24,6 +24,16 @@ async def test_messages_come_back_through_every_door():
             assert [each async for each in client.read("orders")] == await broker.read("orders")
 
 
+async def test_a_message_keeps_its_priority_time_to_live_and_delay():
+    async with goqueue.embedded(topics={"partitions": 1}) as broker:
+        message = Message("x", priority="high", ttl_ms=5000)
+        later = Message("later", delay_ms=3_600_000)
+        _, delayed = await broker.publish("orders", message, later)
+        assert delayed.is_delayed
+        (found,) = await broker.read("orders")
+        assert dict(found.headers) == {"gq-priority": b"high", "gq-ttl-ms": b"5000"}
+
+
 async def test_a_given_directory_is_kept_and_another_is_not(tmp_path: Path):
     async with goqueue.embedded(tmp_path) as broker:
         await broker.create_topic("t", partitions=1, settings={"retention.ms": "-1"})

@@ -9,7 +9,7 @@ from goqueue.api.messages import Encoding, HeaderBody
 from goqueue.api.parsing import INT64_MAX
 
 LISTED_MAX: Final = 1_000
-DelayedState = Literal["pending", "delivered", "cancelled"]
+DelayedState = Literal["pending", "delivered", "cancelled", "expired"]
 
 
 class DelayedEntry(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class DelayedBody(msgspec.Struct, frozen=True):
     deliver_at: str | int | None
     remaining_ms: int
     state: DelayedState
-    """`delivered` and `cancelled` are known for a while, then the message is not found."""
+    """All but `pending` are known for a while, then the message is not found."""
     published_at: str | int | None
     key: str | None
     value: str | None
@@ -68,6 +68,8 @@ class DelayFigures(msgspec.Struct, frozen=True):
     """In all, since the topic was created."""
     delivered: int
     cancelled: int
+    expired: int = 0
+    """Their time to live had passed when they could be delivered (`goqueue.expired=drop`)."""
 
 
 class DelayStats(msgspec.Struct, frozen=True):

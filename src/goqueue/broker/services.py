@@ -8,7 +8,7 @@ from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.coordinator import Groups
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
-from goqueue.cluster import Topic
+from goqueue.cluster import Metadata, Topic
 from goqueue.log import Appended
 from goqueue.model.config import Config
 from goqueue.model.ids import Offset
@@ -21,6 +21,9 @@ class BrokerServices(Protocol):
     groups: Groups
     group_configs: GroupConfigs
     partitions: Partitions
+
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def others(self) -> OtherNodes | None:

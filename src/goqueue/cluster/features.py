@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from goqueue.cluster.metadata import FeatureRange, Metadata, Node
+from goqueue.model.errors import PolicyViolation
 
 
 class Feature(msgspec.Struct, frozen=True):
@@ -20,7 +21,13 @@ class Feature(msgspec.Struct, frozen=True):
     meaning: str
 
 
+DELAYS: Final = "delay.version"
+DELAYS_LEVEL: Final = 2
+
 FEATURES: Final[Mapping[str, Feature]] = {
+    DELAYS: Feature(
+        1, DELAYS_LEVEL, 1, "2: delayed messages and schedules, once all nodes support them."
+    ),
     "goqueue.version": Feature(1, 1, 1, "What nodes write to the metadata and ask of each other."),
     "group.version": Feature(1, 1, 1, "The consumer protocol of KIP-848."),
     "metadata.version": Feature(
@@ -54,6 +61,23 @@ def common_levels(metadata: Metadata, name: str) -> FeatureRange:
         max([own.min_level, *(each.min_level for each in ranges)]),
         min([own.max_level, *(each.max_level for each in ranges)]),
     )
+
+
+def demand_support(metadata: Metadata, name: str, level: int) -> None:
+    """Raise `PolicyViolation` while a node is of a version that does not know what comes next.
+
+    For what begins by its first use, and not by an operator's word.
+    """
+    behind = [
+        str(node.node_id)
+        for node in metadata.nodes.members
+        if _levels_of(node, name).max_level < level
+    ]
+    if behind:
+        raise PolicyViolation(
+            f"node {', '.join(behind)} is of a version that does not support {name} {level}:"
+            " upgrade it first"
+        )
 
 
 def highest_levels(metadata: Metadata) -> dict[str, int]:

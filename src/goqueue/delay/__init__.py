@@ -5,14 +5,14 @@ from goqueue.delay.headers import (
     DELIVER_AT_HEADER,
     DUE_MAX,
     FROM_HEADER,
-    MARKS,
     NOT_DELAYED,
     due_of,
+    may_hold_delays,
     publish_time,
     source_offset,
     waiting_record,
 )
-from goqueue.delay.machine import DelayMachine, MessageState
+from goqueue.delay.machine import Copy, DelayMachine, MessageState
 from goqueue.delay.records import DelayRecord
 from goqueue.delay.wheel import ChunkStore, Entry, Packed
 
@@ -21,15 +21,16 @@ __all__ = [
     "DELIVER_AT_HEADER",
     "DUE_MAX",
     "FROM_HEADER",
-    "MARKS",
     "NOT_DELAYED",
     "ChunkStore",
+    "Copy",
     "DelayMachine",
     "DelayRecord",
     "Entry",
     "MessageState",
     "Packed",
     "due_of",
+    "may_hold_delays",
     "publish_time",
     "source_offset",
     "waiting_record",

@@ -14,7 +14,8 @@ for the data is `model/partial_batch.py`.
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from goqueue.delay.headers import MARKS, due_of, waiting_record
+from goqueue.delay.headers import due_of, may_hold_delays, source_offset, waiting_record
+from goqueue.delay.machine import Copy
 from goqueue.log import DELAYS_PRODUCER
 from goqueue.model import batch as batches
 from goqueue.model import bodies, records
@@ -28,7 +29,7 @@ _BAD_RECORDS_MAX: Final = 100
 Delayed = tuple[Record, Timestamp]  # and when it is due
 
 
-def find_delayed(
+def find_later(
     data: Buffer, header: BatchHeader, now: Timestamp, left_out: Collection[int] = ()
 ) -> list[Delayed]:
     """The batch's messages that are for later, but for those at places that are `left_out`.
@@ -36,7 +37,7 @@ def find_delayed(
     Raises `InvalidRecords` for headers that make no sense, and what `record_block` does.
     """
     block = batches.record_block(data, header)
-    if not any(mark in block for mark in MARKS):
+    if not may_hold_delays(block):
         return []
     later, bad, problem = list[Delayed](), list[int](), ""
     reader = batches.RecordReader(header, block)
@@ -103,6 +104,26 @@ def _assemble_waiting(
     )
 
 
+def moved_batch(waiting: Sequence[Record], *, base_offset: int, sequence: int) -> bytearray:
+    """Copies of messages of the delay log, for its end."""
+    copies = [
+        Record(base_offset + place, each.timestamp, each.key, each.value, each.headers)
+        for place, each in enumerate(waiting)
+    ]
+    producer = DELAYS_PRODUCER, 0, sequence
+    return _assemble_waiting(copies, base_offset, len(copies) - 1, 0, producer)
+
+
+def find_copies(data: Buffer, header: BatchHeader) -> list[Copy]:
+    """Of a batch of the delay log that holds copies; see `moved_batch`."""
+    found = []
+    for record in batches.decode(data, header):
+        offset = source_offset(record)
+        if offset is not None:
+            found.append(Copy(offset, record.offset, record.timestamp))
+    return found
+
+
 def due_times(data: Buffer, header: BatchHeader) -> tuple[list[int], list[int]]:
     """When the messages of a batch of the delay log are due, and their offsets."""
     block = batches.record_block(data, header)
@@ -112,15 +133,15 @@ def due_times(data: Buffer, header: BatchHeader) -> tuple[list[int], list[int]]:
 
 
 def due_batch(
-    waiting: Sequence[bytes], *, now: Timestamp, sequence: int, codec: int = 0
+    waiting: Sequence[bytes], *, timestamp: Timestamp, sequence: int, codec: int = 0
 ) -> bytearray:
     """The batch for the data, of bodies from the delay log that are due."""
     return batches.assemble(
         bodies.join_bodies(waiting),
         base_offset=0,
         last_offset_delta=len(waiting) - 1,
-        base_timestamp=now,
-        max_timestamp=now,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
         count=len(waiting),
         attributes=codec,
         producer=(DELAYS_PRODUCER, 0, sequence),

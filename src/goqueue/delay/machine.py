@@ -4,27 +4,35 @@
     delay log ──────────> in the wheel ─────> taken ───────────────> forgotten
                              │    ^                │ append to the data, which is committed
                    Cancelled │    └ Rescheduled    │ before `Delivered` is written
-                             v                     v
-                         forgotten             a crash: see below
+                             v                     ├─> a crash: see below
+                         forgotten                 └─> `Expired`: its time to live has passed
 
 The messages themselves stay in the delay log, and whatever is in it, committed and of no aborted
 transaction, waits: `Indexed` only notes what was found there, so nobody waits for it to be durable.
 
 Between the append to the data and `Delivered` a crash or another leader may come.  What is in the
-data and not noted is then told by the data itself (`found_delivered`).  It must not be noted before
+data and not noted is then told by the data itself (`note_found`).  It must not be noted before
 it is committed there: a message would be lost if the note survived and the data did not.
+
+A message is known by its offset in the delay log.  So that the log can be cut, messages that wait
+for long are copied to its end: then their place is another one, and they keep their name.
 """
 
+from array import array
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Literal
+
+import msgspec
 
 from goqueue.delay.errors import DelayedMessageFinished
 from goqueue.delay.records import (
     Cancelled,
     DelayRecord,
     Delivered,
+    Expired,
     Indexed,
+    Moved,
     PendingKept,
     Rescheduled,
     ReschedulesKept,
@@ -38,9 +46,19 @@ from goqueue.delay.wheel import CHUNK_ENTRIES, ChunkStore, Entry, Packed, TimerW
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision
 
-CANCELLED_KEPT: Final = 10_000  # offsets that are still known as cancelled
+CANCELLED_KEPT: Final = 10_000  # offsets that are still known as cancelled, or as expired
 
-MessageState = Literal["pending", "delivered", "cancelled"]
+MessageState = Literal["pending", "delivered", "cancelled", "expired"]
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A message that waits, found once more in the delay log."""
+
+    offset: int
+    """Of the message: its name."""
+    place: int
+    first: int
+    """When it was to be delivered at first."""
 
 
 class DelayMachine:
@@ -52,6 +70,7 @@ class DelayMachine:
         self.scheduled_total = 0
         self.delivered_total = 0
         self.cancelled_total = 0
+        self.expired_total = 0
         self.delivered_since_snapshot = 0
         self._wheel = TimerWheel(now, store)
         self._taken: dict[int, int] = {}  # offset to due: on the way to the data
@@ -60,6 +79,8 @@ class DelayMachine:
         self._found: set[int] = set()  # in the data, and not noted yet
         self._rescheduled: dict[int, int] = {}  # offset to due, of those that wait
         self._cancelled: dict[int, None] = {}  # the newest last
+        self._expired: dict[int, None] = {}
+        self._places: dict[int, int] = {}  # offset to that of its copy, of those that wait
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -92,17 +113,42 @@ class DelayMachine:
         """Of a message that is in the delay log, below `indexed_end`."""
         if offset in self._cancelled:
             return "cancelled"
+        if offset in self._expired:
+            return "expired"
         if self.is_over(offset) or not self._wheel.contains(due, offset):
             return "delivered"
         return "pending"
 
+    def place_of(self, offset: int) -> int:
+        """Where the message is in the delay log."""
+        return self._places.get(offset, offset)
+
+    @property
+    def moved(self) -> int:
+        """How many messages that wait are at another place."""
+        return len(self._places)
+
     # --- deciding ---------------------------------------------------------------------------------
 
     def index(
-        self, end: Offset, dues: Sequence[int], offsets: Sequence[int]
+        self,
+        end: Offset,
+        dues: Sequence[int],
+        offsets: Sequence[int],
+        copies: Iterable[Copy] = (),
     ) -> Decision[DelayRecord, None]:
-        """The delay log was read up to `end`."""
-        return Decision((Indexed(end, pack(dues), pack(offsets)),), None)
+        """The delay log was read up to `end`; copies of what waits no more mean nothing."""
+        indexed = Indexed(end, pack(dues), pack(offsets))
+        moved = [each for each in copies if self._is_needed(each)]
+        if not moved:
+            return Decision((indexed,), None)
+        places = pack(copy.place for copy in moved)
+        return Decision((indexed, Moved(pack(copy.offset for copy in moved), places)), None)
+
+    def _is_needed(self, copy: "Copy") -> bool:
+        if copy.offset in self._taken:
+            return True
+        return self.state_of(copy.offset, self.due_of(copy.offset, copy.first)) == "pending"
 
     def cancel(self, offset: Offset, first: int) -> Decision[DelayRecord, Timestamp]:
         """Gives when it would have been due; `first` is what the delay log says."""
@@ -126,6 +172,10 @@ class DelayMachine:
     def deliver(self, offsets: Sequence[int], data_end: Offset) -> Decision[DelayRecord, None]:
         """They are in the data, committed, before `data_end`."""
         return Decision((Delivered(pack(offsets), data_end),), None)
+
+    def expire(self, offsets: Sequence[int]) -> Decision[DelayRecord, None]:
+        """They were taken, and are not delivered."""
+        return Decision((Expired(pack(offsets)),), None)
 
     # --- taking -----------------------------------------------------------------------------------
 
@@ -157,7 +207,7 @@ class DelayMachine:
             if self._taken.pop(offset, None) is not None:
                 self._wheel.add(due, offset)
 
-    def found_delivered(self, offsets: Iterable[int]) -> None:
+    def note_found(self, offsets: Iterable[int]) -> None:
         """They are in the data, which may not be committed yet, and it was not noted."""
         self._found.update(offset for offset in offsets if offset not in self._gone)
 
@@ -172,13 +222,20 @@ class DelayMachine:
                 for due, offset in zip(found, unpack(offsets), strict=True):
                     self._wheel.add(due, offset)
             case Delivered():
-                self._apply_delivered(unpack(record.offsets))
+                self.delivered_total += self._finish(unpack(record.offsets))
                 self.data_end = record.data_end
+            case Expired(offsets=offsets):
+                expired = unpack(offsets)
+                self.expired_total += self._finish(expired)
+                _keep_newest(self._expired, expired)
+            case Moved(offsets=offsets, places=places):
+                self._places.update(zip(unpack(offsets), unpack(places), strict=True))
             case Cancelled(offset=offset, due=due):
                 self._wheel.remove(due, offset)
                 self._rescheduled.pop(offset, None)
+                self._places.pop(offset, None)
                 self.cancelled_total += 1
-                self._note_cancelled((offset,))
+                _keep_newest(self._cancelled, (offset,))
             case Rescheduled(offset=offset, former=former, due=due):
                 self._wheel.remove(former, offset)
                 self._wheel.add(due, offset)
@@ -191,14 +248,16 @@ class DelayMachine:
             case TimersKept():
                 self._apply_kept(record)
 
-    def _apply_delivered(self, offsets: Iterable[int]) -> None:
+    def _finish(self, offsets: "array[int]") -> int:
+        """They wait no more; gives how many they are."""
         for offset in offsets:
-            self.delivered_total += 1
-            self.delivered_since_snapshot += 1
             self._rescheduled.pop(offset, None)
+            self._places.pop(offset, None)
             if self._taken.pop(offset, None) is None:
                 self._found.discard(offset)
                 self._gone.add(offset)
+        self.delivered_since_snapshot += len(offsets)
+        return len(offsets)
 
     def _apply_kept(self, record: TimersKept) -> None:
         self.indexed_end = record.end
@@ -206,14 +265,10 @@ class DelayMachine:
         self.scheduled_total = record.scheduled_total
         self.delivered_total = record.delivered_total
         self.cancelled_total = record.cancelled_total
+        self.expired_total = record.expired_total
         self.delivered_since_snapshot = 0
-        self._note_cancelled(unpack(record.cancelled))
-
-    def _note_cancelled(self, offsets: Iterable[int]) -> None:
-        for offset in offsets:
-            self._cancelled[offset] = None
-        while len(self._cancelled) > CANCELLED_KEPT:
-            del self._cancelled[next(iter(self._cancelled))]
+        _keep_newest(self._cancelled, unpack(record.cancelled))
+        _keep_newest(self._expired, unpack(record.expired))
 
     # --- writing down -----------------------------------------------------------------------------
 
@@ -223,7 +278,8 @@ class DelayMachine:
     def snapshot(self) -> Generator[DelayRecord, None, None]:
         taken = list(self._taken.items())
         gone = pack(self._gone)
-        moved = list(self._rescheduled.items())
+        rescheduled = list(self._rescheduled.items())
+        moved = list(self._places.items())
         last = TimersKept(
             self.indexed_end,
             self.data_end,
@@ -231,27 +287,29 @@ class DelayMachine:
             self.scheduled_total,
             self.delivered_total,
             self.cancelled_total,
+            pack(self._expired),
+            self.expired_total,
         )
         self.delivered_since_snapshot = 0
         for dues, offsets in self._wheel.snapshot():
             yield PendingKept(pack(dues), pack(offsets))
         for some in _slices(taken):
             yield PendingKept(pack(due for _, due in some), pack(offset for offset, _ in some))
-        for some in _slices(moved):
+        for some in _slices(rescheduled):
             yield ReschedulesKept(pack(due for _, due in some), pack(offset for offset, _ in some))
+        for some in _slices(moved):
+            yield Moved(pack(offset for offset, _ in some), pack(place for _, place in some))
         size = 8 * CHUNK_ENTRIES
         for start in range(0, len(gone), size):
             yield Delivered(gone[start : start + size], last.data_end)
         yield last
 
-    def lowest_offsets(self) -> Iterator[int]:
-        """The lowest of what waits or is on its way, by chunk; as it was at the first step."""
-        taken = min(self._taken, default=None)
+    def needed_offsets(self) -> Iterator["array[int]"]:
+        """Of what waits or is on its way, by chunk; as it was at the first step."""
+        taken = array("q", self._taken)
         for _, offsets in self._wheel.snapshot():
-            if offsets:
-                yield min(offsets)
-        if taken is not None:
-            yield taken
+            yield offsets
+        yield taken
 
     def next_deadline(self) -> Timestamp | None:
         """None: `take` is called by who delivers."""
@@ -259,6 +317,13 @@ class DelayMachine:
 
     def on_deadline(self, now: Timestamp) -> Decision[DelayRecord, None]:
         raise AssertionError("it has no deadlines")
+
+
+def _keep_newest(known: dict[int, None], offsets: Iterable[int]) -> None:
+    for offset in offsets:
+        known[offset] = None
+    while len(known) > CANCELLED_KEPT:
+        del known[next(iter(known))]
 
 
 def _slices(pairs: "list[tuple[int, int]]") -> Generator[list[tuple[int, int]], None, None]:

@@ -4,8 +4,11 @@
     Delivered     they are in the partition's data, committed
     Cancelled     it will never be
     Rescheduled   it is due at another time
+    Expired       it was not delivered, since its time to live had passed
+    Moved         messages that wait have a copy at another place of the delay log
 
-A snapshot is `PendingKept` for chunks of what waits, `ReschedulesKept`, and `TimersKept` at last.
+A snapshot is `PendingKept` for chunks of what waits, `ReschedulesKept`, `Moved`, and `TimersKept`
+at last.
 Times and offsets are packed: 8 bytes each, the lowest first.
 """
 
@@ -56,6 +59,16 @@ class Rescheduled(msgspec.Struct, frozen=True, tag="rescheduled", array_like=Tru
     due: Timestamp
 
 
+class Expired(msgspec.Struct, frozen=True, tag="expired", array_like=True):
+    offsets: bytes
+
+
+class Moved(msgspec.Struct, frozen=True, tag="moved", array_like=True):
+    offsets: bytes
+    places: bytes
+    """The offsets of their copies."""
+
+
 class PendingKept(msgspec.Struct, frozen=True, tag="pending", array_like=True):
     dues: bytes
     offsets: bytes
@@ -74,10 +87,21 @@ class TimersKept(msgspec.Struct, frozen=True, tag="timers", array_like=True):
     scheduled_total: int
     delivered_total: int
     cancelled_total: int
+    expired: bytes = b""
+    """The offsets of those that expired last."""
+    expired_total: int = 0
 
 
 DelayRecord = (
-    Indexed | Delivered | Cancelled | Rescheduled | PendingKept | ReschedulesKept | TimersKept
+    Indexed
+    | Delivered
+    | Cancelled
+    | Rescheduled
+    | Expired
+    | Moved
+    | PendingKept
+    | ReschedulesKept
+    | TimersKept
 )
 
 _encoder = msgspec.msgpack.Encoder()

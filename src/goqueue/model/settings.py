@@ -41,6 +41,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     flush_messages: int = LONG_MAX
     flush_ms: int = 1000
     follower_replication_throttled_replicas: frozenset[str] = frozenset()
+    goqueue_delayed_compressed: str = "auto"
     goqueue_delayed_messages_max: int = 1_000_000
     goqueue_expired: str = "dead_letter"
     goqueue_schema_invalid: str = "refuse"
@@ -282,6 +283,14 @@ _SETTINGS = [
         "Replicas that copy no faster than follower.replication.throttled.rate of their node while"
         " they are not in sync, as partition:broker, or * for all.",
         _throttled_replicas,
+    ),
+    Setting(
+        "goqueue.delayed.compressed",
+        "string",
+        "Which compressed batches of Kafka clients are decompressed to look for the headers"
+        " `gq-delay-ms` and `gq-deliver-at`: `always` all; `auto` all, once the topic had a delayed"
+        " message, and before that as many as take 1 % of a core.",
+        _one_of("auto", "always"),
     ),
     Setting(
         "goqueue.delayed.messages.max",

@@ -5,7 +5,6 @@ from typing import Final
 from crc32c import crc32c
 
 from goqueue.model.record import Record
-from goqueue.queue.settings import QueueSettings
 
 TTL_HEADER: Final = "gq-ttl-ms"
 TTL_MARK: Final = TTL_HEADER.encode()
@@ -14,9 +13,11 @@ ORDERING_HEADER: Final = "gq-ordering-key"
 _TTL_DIGITS_MAX: Final = 15
 
 
-def is_outdated(record: Record, settings: QueueSettings, now: int) -> bool:
-    """Whether the message is past its time to live; without a timestamp it has no age."""
-    ttl_ms = settings.ttl_ms
+def is_outdated(record: Record, ttl_ms: int, now: int) -> bool:
+    """Whether the message is past its time to live, its own or else the one given.
+
+    Without a timestamp it has no age.
+    """
     for name, value in record.headers:
         if name == TTL_HEADER and value and value.isdigit() and len(value) <= _TTL_DIGITS_MAX:
             ttl_ms = int(value)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from goqueue.server.handles import fit_to_handles
+    from goqueue.server.http.routes.message_bodies import extra_headers
     from goqueue.server.server import Node, running_node
     from goqueue.server.server_log import ServerLog
 
-__all__ = ["Node", "ServerLog", "fit_to_handles", "running_node"]
+__all__ = ["Node", "ServerLog", "extra_headers", "fit_to_handles", "running_node"]
 
 _HOMES = {
     "Node": "server",
     "ServerLog": "server_log",
+    "extra_headers": "http.routes.message_bodies",
     "fit_to_handles": "handles",
     "running_node": "server",
 }

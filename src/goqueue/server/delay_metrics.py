@@ -39,13 +39,25 @@ class DelayCollector(Collector):
             "Delayed messages that were cancelled.",
             labels=["topic"],
         )
+        expired = CounterMetricFamily(
+            "goqueue_delayed_messages_expired",
+            "Delayed messages that were too late: their time to live had passed.",
+            labels=["topic"],
+        )
         for topic, each in counts.items():
             pending.add_metric([topic], each.pending)
             delivered.add_metric([topic], each.delivered)
             cancelled.add_metric([topic], each.cancelled)
+            expired.add_metric([topic], each.expired)
         yield pending
         yield delivered
         yield cancelled
+        yield expired
+        yield CounterMetricFamily(
+            "goqueue_delay_searches_skipped",
+            "Compressed batches, of topics without delays, that were not searched for headers.",
+            value=self._broker.delays.appends.search.skipped,
+        )
         lateness = self._broker.delays.lateness
         bounds = [*map(floatToGoString, LATENESS_SECONDS), "+Inf"]
         buckets = zip(bounds, accumulate(lateness.counts), strict=True)

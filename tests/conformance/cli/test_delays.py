@@ -42,11 +42,11 @@ def test_both_clients_have_the_verbs(client: Client, topic: str):
     late = client.publish(topic, Message("late", delay_ms=3_600_000))
     assert late[0].delayed
     assert client.delayed_messages(topic).messages[0].offset == 0
-    client.reschedule_delayed(topic, 0, 0, delay_ms=7_200_000)
+    client.reschedule_delay(topic, 0, 0, delay_ms=7_200_000)
     assert client.delayed_message(topic, 0, 0).remaining_ms > 3_600_000
-    client.cancel_delayed(topic, 0, 0)
+    client.cancel_delay(topic, 0, 0)
     with pytest.raises(Conflict):
-        client.cancel_delayed(topic, 0, 0)
+        client.cancel_delay(topic, 0, 0)
 
     async def look() -> None:
         async with AsyncClient(client.base_url) as other:

@@ -6,7 +6,7 @@ from goqueue.delay.batches import (
     delay_part,
     due_batch,
     due_times,
-    find_delayed,
+    find_later,
     waiting_batch,
 )
 from goqueue.delay.headers import source_offset
@@ -37,7 +37,7 @@ def mixed(codec: int = 0) -> bytearray:
 def test_a_mixed_batch_is_two_batches_with_its_sequence(codec: int):
     data = mixed(codec)
     header = batches.header_at(data, 0)
-    later_ones = find_delayed(data, header, NOW)
+    later_ones = find_later(data, header, NOW)
     rest = without_records(data, header, [record.offset for record, _ in later_ones])
     (now,) = batches.verified_headers(rest)
     assert (now.count, now.last_offset_delta, now.codec) == (2, 3, codec)
@@ -58,7 +58,7 @@ def test_a_mixed_batch_is_two_batches_with_its_sequence(codec: int):
 def test_a_batch_of_which_all_is_delayed_leaves_an_empty_one():
     data = batches.encode([Record(0, NOW, None, b"x", LATER)] * 3, codec=1, producer=(7, 1, 0))
     header = batches.header_at(data, 0)
-    later_ones = find_delayed(data, header, NOW)
+    later_ones = find_later(data, header, NOW)
     rest = without_records(data, header, [record.offset for record, _ in later_ones])
     (empty,) = batches.verified_headers(rest)
     assert (empty.count, empty.last_offset_delta, empty.codec) == (0, 2, 0)
@@ -67,12 +67,12 @@ def test_a_batch_of_which_all_is_delayed_leaves_an_empty_one():
 
 def test_a_batch_without_delays_is_left_alone():
     data = batches.encode([Record(0, NOW, None, b"gq-delay-ms in a value")])
-    assert find_delayed(data, batches.header_at(data, 0), NOW) == []
+    assert find_later(data, batches.header_at(data, 0), NOW) == []
 
 
 def test_what_went_elsewhere_is_not_delayed():
     data = batches.encode([Record(0, NOW, None, b"x", LATER)] * 3)
-    found = find_delayed(data, batches.header_at(data, 0), NOW, left_out={1})
+    found = find_later(data, batches.header_at(data, 0), NOW, left_out={1})
     assert [record.offset for record, _ in found] == [0, 2]
 
 
@@ -80,7 +80,7 @@ def test_records_with_bad_headers_are_named():
     bad = Record(0, NOW, None, b"x", (("gq-delay-ms", b"soon"),))
     data = batches.encode([Record(0, NOW, None, b"x", LATER), bad])
     with pytest.raises(InvalidRecords, match="not a number") as raised:
-        find_delayed(data, batches.header_at(data, 0), NOW)
+        find_later(data, batches.header_at(data, 0), NOW)
     assert raised.value.indexes == [1]
 
 
@@ -92,7 +92,7 @@ def test_what_is_due_is_passed_on_as_it_is():
     block = batches.record_block(waiting, header)
     wanted = frozenset((41, 339))
     found = bodies.take_bodies(block, header.count, header.base_offset, wanted)
-    batch = due_batch([found[41], found[339]], now=NOW, sequence=9, codec=Codec.GZIP)
+    batch = due_batch([found[41], found[339]], timestamp=NOW, sequence=9, codec=Codec.GZIP)
     (due,) = batches.verified_headers(batch)
     assert (due.producer_id, due.base_sequence, due.count) == (DELAYS_PRODUCER, 9, 2)
     records = batches.decode(batch, due)

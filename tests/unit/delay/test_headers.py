@@ -6,7 +6,7 @@ from goqueue.delay.headers import (
     DUE_MAX,
     NOT_DELAYED,
     due_of,
-    has_delays,
+    may_hold_delays,
     publish_time,
     source_offset,
     waiting_record,
@@ -67,5 +67,7 @@ def test_a_waiting_message_names_its_place_and_keeps_its_own_headers():
 
 
 def test_marks_are_found_in_bytes():
-    assert has_delays(b"..gq-delay-ms..")
-    assert not has_delays(b"gq-delayed-from")
+    assert may_hold_delays(b"..gq-delay-ms..")
+    assert may_hold_delays(b"x" * 5000 + b"gq-deliver-at" + b"x" * 5000)
+    assert not may_hold_delays(b"x" * 5000 + b"gq-ttl-ms, gq-priority" + b"x" * 5000)
+    assert not may_hold_delays(memoryview(b"gq-ttl-ms"))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.delay.errors import DelayedMessageFinished
-from goqueue.delay.machine import CANCELLED_KEPT, DelayMachine
+from goqueue.delay.machine import CANCELLED_KEPT, Copy, DelayMachine
 from goqueue.model.ids import Offset, Timestamp
 from goqueue.model.machine import Decision
 
@@ -32,6 +32,10 @@ def copy_of(machine: DelayMachine) -> DelayMachine:
     for record in machine.snapshot():
         other.apply(other.decode(other.encode(record)))
     return other
+
+
+def lowest(machine: DelayMachine) -> int:
+    return min(offset for some in machine.needed_offsets() for offset in some)
 
 
 def take_all(machine: DelayMachine, now: int) -> list[int]:
@@ -81,7 +85,7 @@ def test_after_a_crash_what_the_data_has_is_not_delivered_again():
     before = scheduled(10, 20, 30)
     take_all(before, NOW + 20)  # and both were written to the data
     after = copy_of(before)
-    after.found_delivered([0, 1])
+    after.note_found([0, 1])
     assert after.pending == 1
     assert take_all(after, NOW + 99) == [2]
     do(after, after.deliver([0, 1], Offset(2)))
@@ -110,9 +114,36 @@ def test_only_the_newest_are_known_as_cancelled():
 def test_the_lowest_offset_that_is_needed():
     machine = scheduled(10, 900_000, 20)
     take_all(machine, NOW + 20)
-    assert min(machine.lowest_offsets()) == 0
+    assert lowest(machine) == 0
     do(machine, machine.deliver([0, 2], Offset(2)))
-    assert min(machine.lowest_offsets()) == 1
+    assert lowest(machine) == 1
+
+
+def test_a_copy_is_another_place_of_a_message_that_waits():
+    machine = scheduled(10, 900_000, 20, 30)
+    take_all(machine, NOW + 20)
+    do(machine, machine.deliver([0, 2], Offset(2)))
+    copies = [Copy(n, 4 + n, NOW + due) for n, due in enumerate((10, 900_000, 20, 30))]
+    do(machine, machine.index(Offset(8), (), (), copies))
+    assert [machine.place_of(n) for n in range(4)] == [0, 5, 2, 7]
+    again = copy_of(machine)
+    assert (again.pending, again.place_of(1), again.moved) == (2, 5, 2)
+    assert take_all(again, NOW + 30) == [3]
+    do(again, again.deliver([3], Offset(3)))
+    do(again, again.cancel(Offset(1), NOW + 900_000))
+    assert again.moved == 0
+
+
+def test_an_expired_message_is_over_and_known_as_such():
+    machine = scheduled(10, 20)
+    take_all(machine, NOW + 10)
+    do(machine, machine.expire([0]))
+    for each in (machine, copy_of(machine)):
+        assert (each.pending, each.expired_total, each.delivered_total) == (1, 1, 0)
+        assert each.state_of(0, NOW + 10) == "expired"
+        with pytest.raises(DelayedMessageFinished, match="expired already"):
+            each.cancel(Offset(0), NOW + 10)
+        assert take_all(each, NOW + 99) == [1]
 
 
 steps = st.lists(
@@ -161,7 +192,7 @@ def test_each_message_is_delivered_once_whatever_happens(script: list[tuple[str,
         elif verb == "restart":
             machine = copy_of(machine)
             assert machine.data_end == noted
-            machine.found_delivered(data[noted:])
+            machine.note_found(data[noted:])
         waiting = sorted(dues.keys() - set(data) - cancelled)
         assert machine.pending == len(waiting)
     assert len(data) == len(set(data))

@@ -32,12 +32,12 @@ def test_a_message_is_outdated_when_its_own_time_to_live_or_the_groups_is_over(
 ):
     headers = () if header is None else (("gq-ttl-ms", header),)
     settings = QueueSettings(ttl_ms=group_ttl_ms)
-    assert is_outdated(record(headers), settings, now) is expected
+    assert is_outdated(record(headers), settings.ttl_ms, now) is expected
 
 
 def test_a_message_without_a_timestamp_has_no_age():
-    assert not is_outdated(record(timestamp=-1), QueueSettings(ttl_ms=1), 10**15)
-    assert is_outdated(record(timestamp=0), QueueSettings(ttl_ms=1), 1)
+    assert not is_outdated(record(timestamp=-1), 1, 10**15)
+    assert is_outdated(record(timestamp=0), 1, 1)
 
 
 def test_a_key_of_the_header_stands_before_the_records_own():

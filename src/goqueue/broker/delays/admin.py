@@ -42,7 +42,7 @@ class DelayedMessage(msgspec.Struct, frozen=True):
 class ListDelayed(Verb[list[DelayedMessage]], frozen=True):
     """The first that wait behind a place, in the partitions that this node leads."""
 
-    name = "list_delayed"
+    name = "list_delays"
     reply_type = list[DelayedMessage]
 
     topic_id: UUID
@@ -54,7 +54,7 @@ class ListDelayed(Verb[list[DelayedMessage]], frozen=True):
 class CountDelayed(Verb[dict[str, DelayCounts]], frozen=True):
     """By topic."""
 
-    name = "count_delayed"
+    name = "count_delays"
     reply_type = dict[str, DelayCounts]
 
 
@@ -207,6 +207,7 @@ class DelayAdmin:
                 machine.scheduled_total,
                 machine.delivered_total,
                 machine.cancelled_total,
+                machine.expired_total,
             )
             name = line.data.topic
             total[name] = total.get(name, DelayCounts()).plus(counts)

@@ -13,23 +13,23 @@ from typing import Final, Protocol
 
 import msgspec
 
+from goqueue.broker.delays.header_search import HeaderSearch
 from goqueue.broker.delays.line import DelayLine
 from goqueue.broker.delays.lines import DelayLines
 from goqueue.broker.storage.batch_validation import prepare
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
-from goqueue.cluster import Topic
-from goqueue.delay import MARKS
+from goqueue.cluster import Metadata, Topic
+from goqueue.cluster.features import DELAYS, DELAYS_LEVEL, demand_support
 from goqueue.delay.batches import (
     Delayed,
     delay_part,
-    find_delayed,
+    find_later,
     waiting_batch,
 )
 from goqueue.delay.errors import TooManyDelayed
 from goqueue.log import Appended
 from goqueue.model import batch as batches
-from goqueue.model import compression
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import ShuttingDown
 from goqueue.model.ids import Offset, Timestamp
@@ -44,6 +44,9 @@ Admit = Callable[[], Awaitable[None]]
 
 class TakesMessages(Protocol):
     partitions: Partitions
+
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def is_stopping(self) -> bool: ...
@@ -73,20 +76,9 @@ class DelayedAppends:
         self._broker = broker
         self._clock = clock
         self._lines = lines
+        self.search = HeaderSearch(clock, lines)
 
     # --- batches of producers ---------------------------------------------------------------------
-
-    async def find_in_compressed(self, partition: Partition, data: bytearray | memoryview) -> bool:
-        """Whether compressed batches hold headers of delays; large ones are unfolded on a thread.
-
-        Raises what is wrong with the batches.
-        """
-        for header in batches.headers(data):
-            if header.codec and header.codec <= compression.Codec.ZSTD:
-                reader = await partition.record_reader(data, header)
-                if any(mark in reader.block for mark in MARKS):
-                    return True
-        return False
 
     async def append(
         self,
@@ -108,7 +100,7 @@ class DelayedAppends:
         prepared, headers = prepare(data, partition.log.settings, now)
         gone = left_out or {}
         later = [
-            find_delayed(prepared, header, now, gone.get(number, ()))
+            find_later(prepared, header, now, gone.get(number, ()))
             for number, header in enumerate(headers)
         ]
         if not any(later):
@@ -180,6 +172,7 @@ class DelayedAppends:
 
     def _check_room(self, partition: Partition, count: int) -> None:
         """Each leader allows its part of what the topic may have: they need not ask each other."""
+        demand_support(self._broker.metadata, DELAYS, DELAYS_LEVEL)
         topic = self._broker.topic(partition.topic)
         most = topic.settings.goqueue_delayed_messages_max
         here = [

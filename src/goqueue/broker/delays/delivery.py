@@ -17,12 +17,13 @@ from typing import Final
 import msgspec
 import structlog
 
+from goqueue.broker.delays.time_to_live import is_outdated_body
 from goqueue.broker.delays.waiting_messages import WaitingMessages
 from goqueue.broker.machine_host import MachineHost, Written
 from goqueue.broker.storage.partition import Partition
 from goqueue.delay import DelayMachine, Entry, source_offset
 from goqueue.delay.batches import due_batch
-from goqueue.log import DELAYS_PRODUCER
+from goqueue.log import DELAYS_PRODUCER, Log
 from goqueue.model import batch as batches
 from goqueue.model import compression
 from goqueue.model.batch import HEADER_BYTES
@@ -74,7 +75,7 @@ class Delivery:
         for batch in () if producer is None else producer.batches:
             if batch.last_offset >= noted:
                 offsets = await self._read_sources(batch.first_offset, batch.last_offset)
-                self._timers.ahead.found_delivered(offsets)
+                self._timers.ahead.note_found(offsets)
                 self._watch(offsets, [], batch.last_offset)
 
     async def _read_sources(self, first: Offset, last: Offset) -> list[int]:
@@ -99,9 +100,12 @@ class Delivery:
         try:
             found = await self._waiting.take([offset for _, offset in entries])
             self._give_up([offset for _, offset in entries if offset not in found])
-            for some in self._batches(entries, found):
+            outdated = self._find_outdated(entries, found)
+            if outdated and self._data.log.settings.goqueue_expired == "drop":
+                self._expire([entry for entry in entries if entry[1] in outdated], found)
+            for some in self._batches(entries, found, outdated):
                 await self._settle(IN_DOUBT_MAX - 1)
-                self._append(some, found)
+                self._append(some, found, is_outdated=some[0][1] in outdated)
                 while left and left[0] != some[-1]:
                     left.popleft()
                 left.popleft()
@@ -109,8 +113,25 @@ class Delivery:
         finally:
             self._timers.ahead.put_back(left)
 
-    def _batches(self, entries: Sequence[Entry], found: dict[int, bytes]) -> Iterator[list[Entry]]:
-        """Runs that fit a batch."""
+    def _find_outdated(self, entries: Sequence[Entry], found: dict[int, bytes]) -> set[int]:
+        """Offsets of those whose time to live has passed since they were due."""
+        now, ttl_ms = self._clock.now(), self._data.log.settings.goqueue_ttl_ms
+        return {
+            offset
+            for due, offset in entries
+            if due < now and offset in found and is_outdated_body(found[offset], due, ttl_ms, now)
+        }
+
+    def _expire(self, entries: Sequence[Entry], found: dict[int, bytes]) -> None:
+        offsets = [offset for _, offset in entries]
+        self._timers.write(lambda machine: machine.expire(offsets))
+        for offset in offsets:
+            del found[offset]
+
+    def _batches(
+        self, entries: Sequence[Entry], found: dict[int, bytes], outdated: set[int]
+    ) -> Iterator[list[Entry]]:
+        """Runs that fit a batch, and of which all or none are outdated."""
         bytes_max = min(BATCH_BYTES_MAX, self._data.log.settings.max_message_bytes)
         some, size = list[Entry](), HEADER_BYTES
         for entry in entries:
@@ -118,7 +139,8 @@ class Delivery:
             if body is None:
                 continue
             needed = HEAD_BYTES_MAX + len(body)
-            if some and (size + needed > bytes_max or len(some) >= BATCH_MESSAGES_MAX):
+            is_full = size + needed > bytes_max or len(some) >= BATCH_MESSAGES_MAX
+            if some and (is_full or (entry[1] in outdated) != (some[0][1] in outdated)):
                 yield some
                 some, size = [], HEADER_BYTES
             some.append(entry)
@@ -133,7 +155,11 @@ class Delivery:
             _log.error("delayed messages are gone from the log", partition=name, offsets=offsets)
             self._timers.write(lambda machine: machine.deliver(offsets, machine.data_end))
 
-    def _append(self, entries: list[Entry], found: dict[int, bytes]) -> None:
+    def _append(self, entries: list[Entry], found: dict[int, bytes], *, is_outdated: bool) -> None:
+        """Their timestamp is the time of delivery; what is outdated keeps when it was due.
+
+        So queues treat it as expired.
+        """
         data, now = self._data, self._clock.now()
         data.check_enough_replicas()
         offsets = [offset for _, offset in entries]
@@ -141,21 +167,14 @@ class Delivery:
         codec = 0 if kind in ("producer", "uncompressed") else compression.codec_id(kind)
         batch = due_batch(
             [found[offset] for offset in offsets],
-            now=now,
-            sequence=self._next_sequence(),
+            timestamp=Timestamp(entries[0][0]) if is_outdated else now,
+            sequence=next_sequence(data.log),
             codec=codec,
         )
         self._take_room(len(batch))
         appended = data.append(batch, [batches.header_at(batch, 0)], now)
         assert not appended.is_repeat, "the delays' sequence is their own"
         self._watch(offsets, entries, appended.last_offset)
-
-    def _next_sequence(self) -> int:
-        producer = self._data.log.producers.find(DELAYS_PRODUCER)
-        if producer is None or not producer.batches:
-            return 0
-        last = producer.batches[-1].last_sequence
-        return 0 if last == SEQUENCE_MAX else last + 1
 
     def _watch(self, offsets: list[int], entries: list[Entry], last: Offset) -> None:
         """Note them once they are committed in the data."""
@@ -193,3 +212,12 @@ class Delivery:
             self._note_committed()
             await self._timers.durable(batch.written)
             self._in_doubt.popleft()
+
+
+def next_sequence(log: Log) -> int:
+    """Of the delays, which are a producer of their own in a log."""
+    producer = log.producers.find(DELAYS_PRODUCER)
+    if producer is None or not producer.batches:
+        return 0
+    last = producer.batches[-1].last_sequence
+    return 0 if last == SEQUENCE_MAX else last + 1

@@ -17,14 +17,15 @@ from typing import Final
 import structlog
 
 from goqueue.broker.delays.chunk_file import ChunkFile
+from goqueue.broker.delays.cleaner import DelayLogCleaner
 from goqueue.broker.delays.delivery import Delivery, OnDelivered
 from goqueue.broker.delays.waiting_messages import AheadBudget, WaitingMessages
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.storage.partition import Partition
-from goqueue.delay import DelayMachine, Entry
-from goqueue.delay.batches import due_times
+from goqueue.delay import Copy, DelayMachine, Entry, source_offset
+from goqueue.delay.batches import due_times, find_copies
 from goqueue.delay.errors import DelayedMessageNotFound
-from goqueue.log import Appended, is_aborted
+from goqueue.log import DELAYS_PRODUCER, Appended, is_aborted
 from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import GoQueueError
@@ -41,8 +42,6 @@ SLEEP_SECONDS_MAX: Final = 1.0  # so long a jump of the clock may go unnoticed
 RETRY_SECONDS: Final = 0.5
 LISTED_AT_ONCE: Final = 20_000  # entries that are looked at without a pause
 DELIVERED_UNTIL_SNAPSHOT: Final = 250_000
-TRIM_BYTES_MIN: Final = 1024 * 1024
-TRIM_CHUNKS_AT_ONCE: Final = 16
 
 _log = structlog.get_logger("goqueue.delays")
 
@@ -67,14 +66,18 @@ class DelayLine:
         self.timers = timers
         self._chunks = chunks
         self._clock = clock
-        self._waiting = WaitingMessages(messages, budget)
+        self._waiting = WaitingMessages(messages, budget, self._place_of)
         self._delivery = Delivery(data, timers, self._waiting, clock, take_room, on_delivered)
+        self._cleaner = DelayLogCleaner(messages, timers, self._waiting, self.append)
         self._want_snapshot = want_snapshot
         self._woken = asyncio.Event()
         self._indexing = asyncio.Lock()
         self._ahead_at = 0  # instant of the last look
         self._problem = ""  # that was told last
         self.task: asyncio.Task[None] | None = None
+
+    def _place_of(self, offset: int) -> int:
+        return self.timers.ahead.place_of(offset)
 
     @property
     def pending(self) -> int:
@@ -155,19 +158,23 @@ class DelayLine:
                 start = max(start, self.messages.log.start_offset)
                 chunk = await self.messages.read(start, INDEX_BYTES, limit)
                 aborted = self.messages.log.aborted.between(start, chunk.next_offset)
-                dues, offsets = list[int](), list[int]()
+                dues, offsets, copies = list[int](), list[int](), list[Copy]()
                 for header in batches.headers(chunk.data):
-                    if not header.is_control and not is_aborted(header, aborted):
+                    if header.producer_id == DELAYS_PRODUCER:
+                        copies += find_copies(chunk.data, header)
+                    elif not header.is_control and not is_aborted(header, aborted):
                         some = due_times(chunk.data, header)
                         dues += some[0]
                         offsets += some[1]
-                self._note_indexed(chunk.next_offset, dues, offsets)
+                self._note_indexed(chunk.next_offset, dues, offsets, copies)
 
-    def _note_indexed(self, end: Offset, dues: list[int], offsets: list[int]) -> None:
+    def _note_indexed(
+        self, end: Offset, dues: list[int], offsets: list[int], copies: list[Copy]
+    ) -> None:
         """Nobody waits for it: whatever is lost of it is read once more."""
         is_small = len(dues) <= DEFERRED_ENTRIES_MAX
         (self.timers.defer if is_small else self.timers.write_or_defer)(
-            lambda machine: machine.index(end, dues, offsets)
+            lambda machine: machine.index(end, dues, offsets, copies)
         )
 
     async def _deliver(self) -> None:
@@ -214,30 +221,20 @@ class DelayLine:
         Raises `DelayedMessageNotFound`.
         """
         await self.index()
-        log = self.messages.log
-        if log.start_offset <= offset < self.timers.ahead.indexed_end:
-            chunk = await self.messages.read(Offset(offset), 1, log.high_watermark)
-            aborted = log.aborted.between(Offset(offset), chunk.next_offset)
+        log, place = self.messages.log, Offset(self._place_of(offset))
+        if log.start_offset <= place < self.timers.ahead.indexed_end:
+            chunk = await self.messages.read(place, 1, log.high_watermark)
+            aborted = log.aborted.between(place, chunk.next_offset)
             for header in batches.headers(chunk.data):
                 if not header.is_control and not is_aborted(header, aborted):
                     for record in batches.decode(chunk.data, header):
-                        if record.offset == offset:
+                        if record.offset == place and source_offset(record) == offset:
                             return record
         raise DelayedMessageNotFound(
             f"no delayed message {offset} in {self.data}: it was never there, or was delivered or"
             " cancelled long ago"
         )
 
-    async def trim(self) -> None:
-        """Let the delay log begin with the first message that still waits."""
-        log, machine = self.messages.log, self.timers.ahead
-        if len(log.segments) < 2 and (machine.pending or log.size < TRIM_BYTES_MIN):
-            return  # nothing would be removed
-        end = machine.indexed_end
-        for number, lowest in enumerate(machine.lowest_offsets()):
-            end = min(end, Offset(lowest))
-            if number % TRIM_CHUNKS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-        end = min(end, log.high_watermark)
-        if end > log.start_offset:
-            await self.messages.remove_before(end)
+    async def clean(self) -> None:
+        """Remove what the delay log has no more need of."""
+        await self._cleaner.clean()

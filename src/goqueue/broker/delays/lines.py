@@ -6,6 +6,7 @@ closed when another node leads, and read anew when this one does again.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, Final, Protocol
 
@@ -29,7 +30,7 @@ from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.runtime import Environment
 
 OPENED_AT_ONCE: Final = 16
-TRIM_SECONDS: Final = 60.0
+CLEAN_SECONDS: Final = 60.0
 SNAPSHOT_RECORDS_MIN: Final = 100
 SNAPSHOTS: Final = "snapshots"
 CHUNKS: Final = "chunks"
@@ -59,6 +60,7 @@ class DelayLines:
         self._budget = AheadBudget()
         self._open: dict[TopicPartition, DelayLine] = {}
         self._opening: dict[TopicPartition, asyncio.Lock] = {}
+        self._topics: Counter[str] = Counter()  # how many of their lines are open
         self._tasks: asyncio.TaskGroup | None = None
 
     def __iter__(self) -> Iterator[DelayLine]:
@@ -67,27 +69,31 @@ class DelayLines:
     def find(self, topic: str, partition: int) -> DelayLine | None:
         return self._open.get(TopicPartition(TopicName(topic), partition))
 
+    def has_topic(self, topic: str) -> bool:
+        """Whether messages of the topic were ever delayed, in a partition that is led here."""
+        return topic in self._topics
+
     async def run(self) -> None:
         """Until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 tasks.create_task(self._upkeep.run())
-                tasks.create_task(self._trim_all())
+                tasks.create_task(self._clean_all())
                 for line in self:
                     line.task = tasks.create_task(line.run())
                     tasks.create_task(self._on_opened(line.messages))
         finally:
             self._tasks = None
 
-    async def _trim_all(self) -> None:
+    async def _clean_all(self) -> None:
         while True:
-            await self._clock.sleep(TRIM_SECONDS)
+            await self._clock.sleep(CLEAN_SECONDS)
             for line in self:
                 try:
-                    await line.trim()
+                    await line.clean()
                 except GoQueueError as error:  # next time
-                    _log.warning("delay log not trimmed", problem=str(error))
+                    _log.warning("delay log not cleaned", problem=str(error))
 
     # --- opening ----------------------------------------------------------------------------------
 
@@ -162,6 +168,7 @@ class DelayLines:
             self._close(line)
             raise
         self._open[TopicPartition(topic.name, index)] = line
+        self._topics[topic.name] += 1
         if self._tasks is not None:
             line.task = self._tasks.create_task(line.run())
             self._tasks.create_task(self._on_opened(messages))
@@ -176,6 +183,7 @@ class DelayLines:
         ]
         for place in gone:
             self._close(self._open.pop(place))
+            self._topics = +(self._topics - Counter((topic,)))
         if partition is None:
             for place in [place for place in self._opening if place.topic == topic]:
                 del self._opening[place]

@@ -18,7 +18,7 @@ from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.storage.bundle import DELAYS, Bundle
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
-from goqueue.cluster import Topic
+from goqueue.cluster import Metadata, Topic
 from goqueue.delay import DelayMachine, Entry
 from goqueue.model.ids import Timestamp
 from goqueue.runtime import Environment
@@ -29,6 +29,9 @@ class DelayServices(Protocol):
 
     environment: Environment
     partitions: Partitions
+
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def others(self) -> OtherNodes | None: ...

@@ -49,6 +49,7 @@ class DelayCounts(msgspec.Struct, frozen=True):
     scheduled: int = 0
     delivered: int = 0
     cancelled: int = 0
+    expired: int = 0
 
     def plus(self, other: "DelayCounts") -> "DelayCounts":
         return DelayCounts(
@@ -56,4 +57,5 @@ class DelayCounts(msgspec.Struct, frozen=True):
             self.scheduled + other.scheduled,
             self.delivered + other.delivered,
             self.cancelled + other.cancelled,
+            self.expired + other.expired,
         )

@@ -5,7 +5,7 @@ So what is due within the next seconds is read ahead, in the order of the log: e
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from goqueue.broker.storage.partition import Partition
@@ -14,6 +14,7 @@ from goqueue.model import bodies
 from goqueue.model.ids import Offset
 
 READ_BYTES: Final = 256 * 1024
+NOTHING_IN_USE: Final = Offset(2**63 - 1)
 AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024  # of all partitions together
 
 
@@ -26,22 +27,24 @@ class AheadBudget:
 
 
 class WaitingMessages:
-    def __init__(self, messages: Partition, budget: AheadBudget) -> None:
+    """Bodies by the offsets that messages are known by; `place_of` says where they are."""
+
+    def __init__(
+        self, messages: Partition, budget: AheadBudget, place_of: Callable[[int], int]
+    ) -> None:
         self._messages = messages
         self._budget = budget
+        self._place_of = place_of
         self._ahead: dict[int, bytes] = {}
+        self.lowest_in_use = NOTHING_IN_USE  # the log must not be cut above it
 
     async def read_ahead(self, offsets: Iterable[int]) -> None:
         """Have these ready, as far as there is room; those that are not among them may go."""
         wanted = set(offsets)
         for offset in [each for each in self._ahead if each not in wanted]:
             self._drop(offset)
-        missing = sorted(wanted - self._ahead.keys())
-        while missing and self._budget.used < self._budget.bytes_max:
-            found, behind = await self._read(missing)
-            for offset, body in found.items():
-                self._keep(offset, body)
-            missing = missing[bisect_left(missing, behind) :]
+        if self._budget.used < self._budget.bytes_max:
+            await self._read_all(wanted - self._ahead.keys(), self._keep_all)
 
     async def take(self, offsets: Iterable[int]) -> dict[int, bytes]:
         """The bodies; what is missing is gone from the log."""
@@ -53,21 +56,25 @@ class WaitingMessages:
                 missing.append(offset)
             else:
                 found[offset] = body
-        missing.sort()
-        while missing:
-            some, behind = await self._read(missing)
-            found |= some
-            missing = missing[bisect_left(missing, behind) :]
+
+        def note(some: dict[int, bytes]) -> bool:
+            found.update(some)
+            return True
+
+        await self._read_all(missing, note)
         return found
 
     def close(self) -> None:
         for offset in list(self._ahead):
             self._drop(offset)
 
-    def _keep(self, offset: int, body: bytes) -> None:
-        if offset not in self._ahead:
-            self._budget.used += len(body)
-            self._ahead[offset] = body
+    def _keep_all(self, found: dict[int, bytes]) -> bool:
+        """Whether there is room for more."""
+        for offset, body in found.items():
+            if offset not in self._ahead:
+                self._budget.used += len(body)
+                self._ahead[offset] = body
+        return self._budget.used < self._budget.bytes_max
 
     def _drop(self, offset: int) -> bytes | None:
         body = self._ahead.pop(offset, None)
@@ -75,8 +82,27 @@ class WaitingMessages:
             self._budget.used -= len(body)
         return body
 
+    async def _read_all(
+        self, offsets: Collection[int], note: Callable[[dict[int, bytes]], bool]
+    ) -> None:
+        """In the order of the log, until `note` wants no more.
+
+        What is moved meanwhile is still read where it was.
+        """
+        at = {self._place_of(offset): offset for offset in offsets}
+        missing = sorted(at)
+        try:
+            while missing:
+                self.lowest_in_use = Offset(missing[0])
+                found, behind = await self._read(missing)
+                if not note({at[place]: body for place, body in found.items()}):
+                    break
+                missing = missing[bisect_left(missing, behind) :]
+        finally:
+            self.lowest_in_use = NOTHING_IN_USE
+
     async def _read(self, missing: list[int]) -> tuple[dict[int, bytes], int]:
-        """Those of the ascending offsets that are in the next batches, and what is behind them."""
+        """Those of the ascending places that are in the next batches, and what is behind them."""
         log, first = self._messages.log, missing[0]
         if first < log.start_offset:
             return {}, log.start_offset

@@ -21,8 +21,10 @@ from goqueue.broker.doctor.internal_logs import (
     replay_ledger,
     skip_producer_ids,
 )
+from goqueue.broker.doctor.timers import replay_timers
 from goqueue.broker.internal_topics import METADATA_TOPIC
 from goqueue.broker.metadata import node_file
+from goqueue.broker.storage.bundle import DELAYS
 from goqueue.broker.storage.orphans import (
     TOPIC_FILE,
     TOPIC_KIND,
@@ -250,6 +252,7 @@ class _Examiner:
             sound += not report.damage
         self._tell("ok", "topic", name, _format_count(sound, "sound partition"))
         self._look_at_ledgers(name)
+        self._look_at_delays(name)
 
     def _look_at_ledgers(self, name: str) -> None:
         sound = 0
@@ -264,6 +267,33 @@ class _Examiner:
                 repair(self._disk, self._data_dir, found, self._aside)
         if sound:
             self._tell("ok", "ledger", name, _format_count(sound, "sound ledger"))
+
+    def _look_at_delays(self, name: str) -> None:
+        """The messages that wait, and their timers."""
+        sound = 0
+        for index in self._partitions(name):
+            found = replay_timers(self._disk, self._data_dir, name, index, self._now)
+            if found is None:
+                continue
+            self._count(found.report)
+            self._tell_damage("timers", found)
+            if self._repairs and not found.is_sound:
+                repair(self._disk, self._data_dir, found, self._aside)
+            sound += found.is_sound & self._look_at_delay_log(name, index)
+        if sound:
+            self._tell("ok", "delays", name, _format_count(sound, "sound delay log"))
+
+    def _look_at_delay_log(self, name: str, index: int) -> bool:
+        """Whether it is sound."""
+        report = inspect_log(self._disk, f"{self._data_dir}/logs/{name}/{index}/{DELAYS}")
+        self._count(report)
+        subject = f"{name}-{index} ({DELAYS})"
+        for text in report.warnings:
+            self._tell("warning", "delays", subject, text)
+        for each in report.damage:
+            text = f"{_describe_loss(each)}; those that wait are not delivered: restore a backup"
+            self._tell("problem", "delays", subject, text)
+        return not report.damage
 
     def _partitions(self, name: str) -> Iterator[int]:
         names = self._disk.list_directory(f"{self._data_dir}/logs/{name}")

@@ -21,7 +21,7 @@ from goqueue.broker.cluster.other_nodes import Verb
 from goqueue.broker.delays.appending import Admit
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster import NO_LEADER, Topic
-from goqueue.delay import MARKS
+from goqueue.delay import may_hold_delays
 from goqueue.log import Appended
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId, Timestamp
@@ -148,7 +148,7 @@ class TransactionAppends:
     ) -> list[Appended]:
         """In the step of the caller, who is admitted; with delayed messages it takes longer."""
         both = list(zip(batches, left_out, strict=True))
-        if not any(mark in batch for batch in batches for mark in MARKS):
+        if not any(map(may_hold_delays, batches)):
             append = self._broker.append
             return [append(partition, each, is_checked=True, left_out=out) for each, out in both]
         appended = []

@@ -171,7 +171,7 @@ class LaneSelection:
     def _is_outdated(self, record: Record) -> bool:
         settings = self._settings
         has_ttl = bool(record.headers) or bool(settings.ttl_ms)
-        return has_ttl and is_outdated(record, settings, self._now.wall)
+        return has_ttl and is_outdated(record, settings.ttl_ms, self._now.wall)
 
     def _defer(self, record: Record, size: int, key: int) -> bool:
         """Pass over a message whose key is in flight; False when too many were already."""

@@ -13,6 +13,7 @@ from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.schedules.publisher import SchedulePublisher
 from goqueue.broker.schedules.work import choose_partition
 from goqueue.broker.services import BrokerServices
+from goqueue.cluster.features import DELAYS, DELAYS_LEVEL, demand_support
 from goqueue.model.errors import GoQueueError, InvalidRecord, NotCoordinator
 from goqueue.model.ids import Timestamp
 from goqueue.model.machine import Decision
@@ -125,6 +126,7 @@ class Schedules:
         )
 
     async def _check(self, definition: Definition) -> Timestamp:
+        demand_support(self._services.metadata, DELAYS, DELAYS_LEVEL)
         now = self._clock.now()
         await self._in_background(lambda: check_definition(definition, now))
         topic = self._services.topic(definition.topic)

@@ -28,7 +28,7 @@ OffsetNumber = Annotated[
 
 
 @command(app, "list")
-def list_delayed(
+def list_delays(
     client: "Client",
     topic: TopicName,
     limit: Annotated[int, option("Most messages to list.", "-n", min=1)] = 100,
@@ -54,7 +54,7 @@ def list_delayed(
 
 
 @command(app, "show")
-def show_delayed(
+def show_delay(
     client: "Client", topic: TopicName, partition: PartitionNumber, offset: OffsetNumber
 ) -> None:
     """Show a delayed message, and whether it waits, was delivered or cancelled."""
@@ -80,7 +80,7 @@ def cancel(
     client: "Client", topic: TopicName, partition: PartitionNumber, offset: OffsetNumber
 ) -> None:
     """Cancel a delayed message: it is never delivered."""
-    found = client.cancel_delayed(topic, partition, offset)
+    found = client.cancel_delay(topic, partition, offset)
     show_text(found, f"{_name(found)} is cancelled")
 
 
@@ -98,7 +98,7 @@ def reschedule(
     """Deliver a delayed message earlier or later."""
     if (delay is None) == (deliver_at is None):
         raise UsageFailure("give --delay or --deliver-at")
-    found = client.reschedule_delayed(
+    found = client.reschedule_delay(
         topic,
         partition,
         offset,
@@ -114,9 +114,9 @@ def stats(client: "Client") -> None:
     found = client.delay_stats()
     show(
         found,
-        ("TOPIC", "PENDING", "SCHEDULED", "DELIVERED", "CANCELLED"),
+        ("TOPIC", "PENDING", "SCHEDULED", "DELIVERED", "CANCELLED", "EXPIRED"),
         [
-            (topic, each.pending, each.scheduled, each.delivered, each.cancelled)
+            (topic, each.pending, each.scheduled, each.delivered, each.cancelled, each.expired)
             for topic, each in found.topics.items()
         ],
         empty="no delayed messages",

@@ -144,8 +144,8 @@ class AsyncClient(AsyncScheduleVerbs):
 
     delayed_messages = async_verb(delay_calls.delayed_messages)
     delayed_message = async_verb(delay_calls.delayed_message)
-    cancel_delayed = async_verb(delay_calls.cancel_delayed)
-    reschedule_delayed = async_verb(delay_calls.reschedule_delayed)
+    cancel_delay = async_verb(delay_calls.cancel_delay)
+    reschedule_delay = async_verb(delay_calls.reschedule_delay)
     delay_stats = async_verb(delay_calls.delay_stats)
 
     # --- the cluster ------------------------------------------------------------------------------

@@ -144,8 +144,8 @@ class Client(ScheduleVerbs):
 
     delayed_messages = verb(delay_calls.delayed_messages)
     delayed_message = verb(delay_calls.delayed_message)
-    cancel_delayed = verb(delay_calls.cancel_delayed)
-    reschedule_delayed = verb(delay_calls.reschedule_delayed)
+    cancel_delay = verb(delay_calls.cancel_delay)
+    reschedule_delay = verb(delay_calls.reschedule_delay)
     delay_stats = verb(delay_calls.delay_stats)
 
     # --- the cluster ------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ import asyncio
 from typing import Final, NamedTuple
 from uuid import UUID
 
-import re2
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
+from goqueue.delay import may_hold_delays
 from goqueue.log import Appended
 from goqueue.model.batch import CODEC_MASK, has_reserved_producer, header_at, is_transactional
 from goqueue.model.errors import (
@@ -62,14 +62,8 @@ ABORTABLE_FROM: Final = 11
 ADDS_PARTITIONS_FROM: Final = 12  # KIP-890: from then on a Produce adds its partition itself
 ACKS_NONE: Final = 0
 CODEC_AT: Final = 22  # the byte of a batch's attributes that names its compression
-DELAY_MARK: Final = b"q-del"  # is in both headers of delays, and begins with a rare byte
-SMALL_BYTES: Final = 1024
 ACKS_ALL: Final = -1
 _ACKS: Final = (ACKS_NONE, 1, ACKS_ALL)
-
-_options = re2.Options()
-_options.encoding = re2.Options.Encoding.LATIN1
-_DELAY_MARK: Final = re2.compile(DELAY_MARK, _options)
 
 Results = dict[str | UUID, list[ProducePartitionResponse]]
 
@@ -86,7 +80,7 @@ async def handle_produce(
     waits = request.acks == ACKS_ALL or request.transactional_id is not None
     timeout_seconds = request.timeout_ms / 1000
     reply = _Reply(broker, header.api_version, request.acks, slot, waits, timeout_seconds)
-    may_delay = _may_delay(header.body)
+    may_delay = may_hold_delays(header.body)  # one look at all that is not compressed
     for place, topic in enumerate(request.topics, 1):
         if place % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
@@ -143,16 +137,6 @@ class _Sent(NamedTuple):
     left_out: LeftOut | None
 
 
-def _may_delay(body: memoryview) -> bool:
-    """Whether a batch that is not compressed may have headers of delays: one look at the request.
-
-    RE2 looks for a byte that is rare, 100 times as fast as `find`, and takes longer to begin.
-    """
-    if len(body) < SMALL_BYTES:
-        return DELAY_MARK in body.tobytes()
-    return _DELAY_MARK.search(body) is not None
-
-
 def _is_compressed(batches: memoryview) -> bool:
     """Too short for a batch: whoever appends it says so."""
     return len(batches) > CODEC_AT and bool(batches[CODEC_AT] & CODEC_MASK)
@@ -166,7 +150,7 @@ async def _append_delayed(
     if not partition.log.settings.goqueue_delayed_messages_max:
         return None
     appends, admitted = broker.delays.appends, None
-    if _is_compressed(batches) and not await appends.find_in_compressed(partition, batches):
+    if _is_compressed(batches) and not await appends.search.finds(partition, batches):
         return None
 
     async def admit() -> None:

@@ -7,8 +7,17 @@ from goqueue.broker.cluster import membership
 from goqueue.broker.metadata import registration
 from goqueue.cluster import Metadata, MetadataRecord
 from goqueue.cluster.errors import FeatureRefused
-from goqueue.cluster.features import FEATURES, Feature, highest_levels, supported_features
+from goqueue.cluster.features import (
+    DELAYS,
+    DELAYS_LEVEL,
+    FEATURES,
+    Feature,
+    demand_support,
+    highest_levels,
+    supported_features,
+)
 from goqueue.cluster.metadata import FeatureRange
+from goqueue.model.errors import PolicyViolation
 from goqueue.model.ids import NodeId
 from goqueue.model.machine import Decision
 from tests.unit.broker.cluster.cluster_world import ClusterWorld
@@ -94,3 +103,19 @@ def test_unknown_features_are_refused_and_a_dry_run_changes_nothing():
         assert not nodes.controller.metadata.features
         nodes.world.run(nodes.brokers["b"].raise_features(levels))
         assert highest_levels(nodes.controller.metadata) == {}
+
+
+def test_delays_begin_once_all_nodes_know_them():
+    with three_nodes() as nodes:
+        metadata = nodes.controller.metadata
+        demand_support(metadata, DELAYS, DELAYS_LEVEL)
+
+        def put_back(metadata: Metadata) -> Decision[MetadataRecord, None]:
+            """As if node 3 were of the version before."""
+            node = metadata.nodes[NodeId(3)]
+            features = {name: each for name, each in node.features.items() if name != DELAYS}
+            return Decision((msgspec.structs.replace(node, features=features).record,), None)
+
+        nodes.world.run(nodes.controller.controller.host.submit(put_back))
+        with pytest.raises(PolicyViolation, match="node 3 is of a version that does not support"):
+            demand_support(nodes.controller.metadata, DELAYS, DELAYS_LEVEL)

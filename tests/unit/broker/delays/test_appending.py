@@ -7,7 +7,6 @@ from goqueue.broker.delays.appending import AppendedParts
 from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.delay.errors import TooManyDelayed
 from goqueue.model import batch as batches
-from goqueue.model.compression import Codec
 from goqueue.model.errors import InvalidRecords, OutOfOrderSequence
 from goqueue.model.record import Record
 from tests.unit.broker.delays.delay_world import TOPIC, Bench, delayed, play, values, waiting
@@ -71,18 +70,6 @@ def test_a_retry_after_a_crash_between_both_logs_finishes_the_batch():
         await append(broker, data)
         await bench.sleep(3)
         assert await values(broker) == [b"a", b"+b"]
-
-    play(story)
-
-
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
-def test_headers_are_found_in_compressed_batches(codec: int):
-    async def story(bench: Bench) -> None:
-        partition = await bench.broker.partition(TOPIC, 0)
-        appends = bench.broker.delays.appends
-        for parts, expected in (((b"a", b"+b"), True), ((b"a", b"b"), False)):
-            data = batch(bench.broker, 0, *parts, codec=codec)
-            assert await appends.find_in_compressed(partition, data) == expected
 
     play(story)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from goqueue.broker.messages.outgoing import OutgoingMessage
 from goqueue.runtime import Environment
 from goqueue.testing.sim import SimClock
 from goqueue.testing.sim.world import World
@@ -120,22 +119,6 @@ def test_a_page_lists_by_due_time_and_goes_on():
         first = await line.page((-1, -1), 20)
         rest = await line.page(first[-1], 100)
         assert [offset for _, offset in first + rest] == list(range(49, -1, -1))
-
-    play(story)
-
-
-def test_the_delay_log_is_cut_when_nothing_needs_it(monkeypatch):
-    monkeypatch.setattr("goqueue.broker.delays.line.TRIM_BYTES_MIN", 0)
-
-    async def story(bench: Bench) -> None:
-        await bench.publish(TOPIC, delayed(b"a", 10), delayed(b"b", 20))
-        await bench.sleep(1)
-        line = line_of(bench.broker)
-        await line.trim()
-        assert line.messages.log.start_offset == 2
-        await bench.publish(TOPIC, delayed(b"c", 10), OutgoingMessage(b"now"))
-        await bench.sleep(1)
-        assert await values(bench.broker) == [b"a", b"b", b"now", b"c"]
 
     play(story)
 

@@ -10,7 +10,7 @@ def test_what_was_read_ahead_is_not_read_again():
     async def story(bench: Bench) -> None:
         await bench.publish(TOPIC, *(delayed(b"%d" % n, 60_000) for n in range(30)))
         log, budget = line_of(bench.broker).messages, AheadBudget()
-        waiting = WaitingMessages(log, budget)
+        waiting = WaitingMessages(log, budget, int)
         await waiting.read_ahead(range(0, 30, 3))
         assert budget.used > 0
         await waiting.read_ahead(range(3, 30, 3))  # 0 is not wanted any more
@@ -38,7 +38,7 @@ def test_nothing_more_is_read_ahead_than_the_budget_allows():
         for start in range(10):
             await bench.publish(TOPIC, delayed(b"x" * 300_000, 60_000 + start))
         budget = AheadBudget(500_000)
-        waiting = WaitingMessages(line_of(bench.broker).messages, budget)
+        waiting = WaitingMessages(line_of(bench.broker).messages, budget, int)
         await waiting.read_ahead(range(10))
         assert 500_000 <= budget.used < 1_200_000
         assert len(await waiting.take(range(10))) == 10

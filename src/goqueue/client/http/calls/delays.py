@@ -17,12 +17,12 @@ def delayed_message(topic: str, partition: int, offset: int) -> Call[DelayedBody
     return get(_path(topic, partition, offset), DelayedBody)
 
 
-def cancel_delayed(topic: str, partition: int, offset: int) -> Call[DelayedBody]:
+def cancel_delay(topic: str, partition: int, offset: int) -> Call[DelayedBody]:
     """It is never delivered."""
     return change("DELETE", _path(topic, partition, offset), DelayedBody)
 
 
-def reschedule_delayed(
+def reschedule_delay(
     topic: str,
     partition: int,
     offset: int,

@@ -53,7 +53,7 @@ routes = Routes("delays", MEANINGS)
 
 
 @routes.get("/topics/{topic:str}/delayed", "List delayed messages by time", 404)
-async def list_delayed(
+async def list_delays(
     broker: TheBroker,
     topic: TopicPath,
     limit: Annotated[int, query("Most messages to give.", ge=1, le=LISTED_MAX)] = LIMIT_DEFAULT,
@@ -97,7 +97,7 @@ def _place(cursor: str) -> Place:
 @routes.get(
     "/topics/{topic:str}/delayed/{partition:int}/{offset:int}", "Look up a delayed message", 404
 )
-async def get_delayed(
+async def get_delay(
     broker: TheBroker,
     topic: TopicPath,
     partition: PartitionPath,
@@ -119,7 +119,7 @@ async def get_delayed(
     409,
     507,
 )
-async def cancel_delayed(
+async def cancel_delay(
     broker: TheBroker, topic: TopicPath, partition: PartitionPath, offset: DelayedOffsetPath
 ) -> DelayedBody:
     """It is never delivered; once it is due, that is too late."""
@@ -135,7 +135,7 @@ async def cancel_delayed(
     409,
     507,
 )
-async def reschedule_delayed(
+async def reschedule_delay(
     broker: TheBroker,
     topic: TopicPath,
     partition: PartitionPath,
