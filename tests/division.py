@@ -9,7 +9,12 @@ from typing import Final
 from xdist.scheduler import LoadScopeScheduling
 
 # Commands with a JVM of their own: they need no session, and run beside those that do.
-COMMANDS_OF_SPARK: Final = ("test_demo.py", "test_jobs_cli.py", "test_pipeline_commands.py")
+COMMANDS_OF_SPARK: Final = (
+    "test_demo.py",
+    "test_jobs_cli.py",
+    "test_pipeline_commands.py",
+    "test_pipeline_serve.py",
+)
 # They share nothing, or have a server for each test.
 ONE_BY_ONE: Final = (
     "tests/chaos/",

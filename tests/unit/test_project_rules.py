@@ -143,7 +143,7 @@ FACES = {
     "queue": {"dead_letter", "errors", "header_fields", "lanes", "ranges", "receipts"},
     "runtime": {"handles", "lock", "service_manager", "tasks"},
     "server": set[str](),
-    "spark": {"source.source"},  # where Spark finds the format
+    "spark": {"service.board", "service.job", "source.source"},  # where Spark finds the format
     "txn": {"errors"},
 }
 # Modules that others still import past these.  The lists may only get shorter.

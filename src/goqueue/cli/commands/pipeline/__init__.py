@@ -12,6 +12,8 @@ from goqueue.cli.commands.pipeline import (
     replay,
     report,
     run,
+    serve,
+    served,
     sql,
     upkeep,
 )
@@ -34,4 +36,11 @@ command(app, "vacuum")(upkeep.vacuum)
 command(app, "compact-files")(upkeep.compact_files)
 command(app, "compact")(compact.compact)
 command(app, "report")(report.report)
+command(app, "serve")(serve.serve)
+command(app, "list")(served.list_pipelines)
+command(app, "status")(served.status)
+command(app, "logs")(served.logs)
+command(app, "stop")(served.stop)
+command(app, "restart")(served.restart)
+command(app, "reset")(served.reset)
 app.add_typer(dlq.app, name="dlq")

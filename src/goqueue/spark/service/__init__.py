@@ -1,0 +1,11 @@
+"""Pipelines under supervision: `goqueue pipeline serve` runs the files of a folder, for ever.
+
+supervision   when a pipeline is started, stopped and tried again; pure
+files         what a folder declares
+running       the queries of one pipeline
+upkeep        compaction and vacuum of its archives
+board         where it tells how pipelines are, and is told what to do: topics of the broker
+service       ties them together
+metrics       how pipelines are, for Prometheus
+job           all of it in a session
+"""

@@ -1,0 +1,237 @@
+"""The service: looks at files, queries and commands once a second, and does what follows.
+
+One thread does all of it but the upkeep of archives, so a pipeline that takes seconds to start
+holds up the next one's start, and no query.
+"""
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from goqueue.client.errors import ClientError
+from goqueue.spark.pipelines.tree import PipelineProblems
+from goqueue.spark.runtime.causes import cause_of, errors_of_spark
+from goqueue.spark.runtime.progress import Progress
+from goqueue.spark.service.board import Board, Command, Event, Standing
+from goqueue.spark.service.files import Declared, Folder, explain_problems
+from goqueue.spark.service.running import Running, Start, set_checkpoints_aside
+from goqueue.spark.service.supervision import Supervised
+
+TELL_SECONDS: Final = 15.0  # without other news, of what runs
+TEXT_MAX: Final = 2_000
+
+
+class Entry:
+    """One pipeline: what its file says, how it is, and its queries."""
+
+    def __init__(self, declared: Declared, supervised: Supervised) -> None:
+        self.declared = declared
+        self.supervised = supervised
+        self.running: Running | None = None
+        self.progress: list[Progress] = []
+        self.told_at = 0.0
+        self.told: Standing | None = None
+
+
+class Clock:
+    """The two clocks, so that tests can have their own."""
+
+    def steady(self) -> float:
+        return time.monotonic()
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class PipelineService:
+    def __init__(self, folder: Folder, start: Start, board: Board, clock: Clock) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._folder = folder
+        self._start = start
+        self._board = board
+        self._clock = clock
+        self._host = socket.gethostname()
+        self._stopped: set[str] = set()
+        self._events: list[Event] = []  # not told yet
+
+    def load(self) -> None:
+        """What operators stopped before this service was started; raises `ClientError`."""
+        self._stopped = self._board.find_stopped()
+
+    def step(self) -> None:
+        self._look_at_files()
+        self._take_commands()
+        for name, entry in list(self.entries.items()):
+            self._observe(name, entry)
+            self._act(name, entry)
+        self._tell()
+
+    def close(self) -> None:
+        """Queries end; the next service goes on from their checkpoints."""
+        for entry in self.entries.values():
+            if entry.running is not None:
+                entry.running.stop()
+                entry.running = None
+                entry.progress = []
+
+    def running(self) -> Iterable[tuple[str, Running]]:
+        return [(name, each.running) for name, each in self.entries.items() if each.running]
+
+    def standings(self) -> list[Standing]:
+        return [self.standing_of(name, each) for name, each in list(self.entries.items())]
+
+    def note(self, name: str, event: str, text: str = "") -> None:
+        self._events.append(Event(name, event, self._clock.wall_ms(), text[:TEXT_MAX]))
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _look_at_files(self) -> None:
+        found = {each.name: each for each in self._folder.look()}
+        for name, declared in found.items():
+            entry = self.entries.get(name)
+            if entry is None:
+                supervised = Supervised(is_stopped=name in self._stopped)
+                entry = self.entries[name] = Entry(declared, supervised)
+                supervised.declare(declared.version, declared.problem)
+            elif declared.version != entry.declared.version:
+                self.note(name, "changed", declared.problem or f"{declared.file.name} was changed")
+                entry.supervised.declare(declared.version, declared.problem)
+                entry.declared = declared
+        for name in self.entries.keys() - found.keys():
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        entry = self.entries.pop(name)
+        if entry.running is not None:
+            entry.running.stop()
+        self.note(name, "removed", f"{entry.declared.file.name} is gone")
+        with contextlib.suppress(ClientError):
+            self._board.forget(name)
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def _take_commands(self) -> None:
+        try:
+            commands = self._board.commands()
+        except ClientError:  # the broker is away; they are read when it is back
+            return
+        for each in commands:
+            entry = self.entries.get(each.name)
+            if entry is not None:
+                self._carry_out(each, entry)
+
+    def _carry_out(self, command: Command, entry: Entry) -> None:
+        self.note(command.name, "asked", command.verb)
+        if command.verb == "stop":
+            entry.supervised.ask_stop()
+            return
+        self._stop(entry)
+        entry.supervised.note_stopped()
+        if command.verb == "reset":
+            self._reset(command.name, entry)
+        entry.supervised.ask_restart()
+
+    def _reset(self, name: str, entry: Entry) -> None:
+        pipeline = entry.declared.pipeline
+        if pipeline is None:
+            return
+        if "://" in pipeline.checkpoints:
+            self.note(name, "not reset", f"remove the checkpoints at {pipeline.checkpoints}")
+            return
+        stamp = str(self._clock.wall_ms())
+        aside = set_checkpoints_aside(entry.declared.file, pipeline, stamp)
+        self.note(
+            name, "reset", f"the checkpoints are in {aside} now" if aside else "no checkpoints"
+        )
+
+    # --- queries ----------------------------------------------------------------------------------
+
+    def _observe(self, name: str, entry: Entry) -> None:
+        if entry.running is None:
+            return
+        entry.progress = entry.running.look()
+        failure = entry.running.failure()
+        if failure is not None:
+            self._stop(entry)
+            entry.supervised.note_failed(failure, self._clock.steady())
+            self.note(name, "failed", failure)
+        elif all(each.ended for each in entry.progress):
+            entry.running = None
+            entry.supervised.note_finished()
+            self.note(name, "finished")
+
+    def _act(self, name: str, entry: Entry) -> None:
+        match entry.supervised.decide(self._clock.steady()):
+            case "stop":
+                self._stop(entry)
+                entry.supervised.note_stopped()
+                self.note(name, "stopped")
+            case "start":
+                self._begin(name, entry)
+            case None:
+                pass
+
+    def _begin(self, name: str, entry: Entry) -> None:
+        declared, now = entry.declared, self._clock.steady()
+        assert declared.pipeline is not None, "a file with problems is not started"
+        try:
+            entry.running = self._start(declared.pipeline, declared.file)
+        except PipelineProblems as error:
+            with contextlib.suppress(OSError):
+                text = declared.file.read_text()
+                entry.supervised.note_invalid(explain_problems(declared.file.name, text, error))
+            self.note(name, "invalid", entry.supervised.problem or str(error))
+        except (ClientError, OSError) as error:
+            entry.supervised.note_failed(str(error), now)
+            self.note(name, "failed", str(error))
+        except errors_of_spark() as error:
+            entry.supervised.note_failed(cause_of(error), now)
+            self.note(name, "failed", cause_of(error))
+        else:
+            entry.supervised.note_started(now)
+            self.note(name, "started")
+
+    def _stop(self, entry: Entry) -> None:
+        if entry.running is not None:
+            entry.running.stop()
+            entry.running = None
+        entry.progress = []
+
+    # --- news -------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        with contextlib.suppress(ClientError):  # it is told with the next news
+            while self._events:
+                self._board.note(self._events[0])
+                del self._events[0]
+            for name, entry in self.entries.items():
+                self._tell_standing(name, entry)
+
+    def _tell_standing(self, name: str, entry: Entry) -> None:
+        standing = self.standing_of(name, entry)
+        now, told = self._clock.steady(), entry.told
+        is_news = told is None or (told.state, told.problem) != (standing.state, standing.problem)
+        if is_news or now - entry.told_at >= TELL_SECONDS:
+            self._board.tell(standing)
+            entry.told, entry.told_at = standing, now
+
+    def standing_of(self, name: str, entry: Entry) -> Standing:
+        supervised, wall = entry.supervised, self._clock.wall_ms()
+        wait_s = (
+            None
+            if supervised.next_try is None
+            else max(0.0, supervised.next_try - self._clock.steady())
+        )
+        return Standing(
+            name,
+            supervised.state,
+            str(entry.declared.file),
+            wall,
+            host=self._host,
+            restarts=supervised.restarts,
+            problem=None if supervised.problem is None else supervised.problem[:TEXT_MAX],
+            next_try=None if wait_s is None else wall + int(wait_s * 1000),
+            queries=entry.progress,
+        )

@@ -1,0 +1,30 @@
+"""Pipelines for Prometheus."""
+
+import urllib.request
+
+from goqueue.spark.runtime.progress import Progress
+from goqueue.spark.service.board import Standing
+from goqueue.spark.service.metrics import serve_metrics
+
+QUERY = Progress(
+    "orders.o", "running", rows=7, rows_per_second=3.5, lag=2, batch_ms=1500, unmet={"a.b": 1}
+)
+STANDING = Standing("orders", "running", "orders.yaml", 0, restarts=4, queries=[QUERY])
+
+
+def test_the_endpoint_tells_how_each_pipeline_is():
+    server = serve_metrics(lambda: [STANDING], "127.0.0.1", 0)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+    finally:
+        server.shutdown()
+    for expected in (
+        'goqueue_pipeline_up{pipeline="orders",state="running"} 1.0',
+        'goqueue_pipeline_restarts_total{pipeline="orders"} 4.0',
+        'goqueue_pipeline_rows_total{query="orders.o"} 7.0',
+        'goqueue_pipeline_lag_rows{query="orders.o"} 2.0',
+        'goqueue_pipeline_batch_seconds{query="orders.o"} 1.5',
+        'goqueue_pipeline_unmet_rows_total{expectation="a.b",query="orders.o"} 1.0',
+    ):
+        assert expected in lines

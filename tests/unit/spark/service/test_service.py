@@ -1,0 +1,239 @@
+"""The service, with queries and a board of the test's own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.client.errors import ServerUnreachable
+from goqueue.spark.pipelines.places import Places
+from goqueue.spark.pipelines.tree import PipelineProblems, Problem
+from goqueue.spark.runtime.progress import Progress
+from goqueue.spark.service.board import Command, Event, Standing
+from goqueue.spark.service.files import Folder
+from goqueue.spark.service.service import TELL_SECONDS, Clock, PipelineService
+
+SOUND = "name: {name}\nsources: {{lines: {{topic: t}}}}\nsinks: {{o: {{topic: o, from: lines}}}}\n"
+
+
+class Queries:
+    """Of one pipeline; the test says how they are."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.archives: list[Any] = []
+        self.places = Places("", Path(), "checkpoints", name)
+        self.states = ["running"]
+        self.failed: str | None = None
+        self.is_stopped = False
+
+    def look(self) -> list[Progress]:
+        return [Progress(f"{self.name}.o", each) for each in self.states]  # type: ignore[arg-type]
+
+    def failure(self) -> str | None:
+        return self.failed
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+class Notices:
+    """A board in memory, which may be away."""
+
+    def __init__(self) -> None:
+        self.standings: dict[str, Standing] = {}
+        self.events: list[Event] = []
+        self.asked: list[Command] = []
+        self.is_away = False
+        self.told = 0
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise ServerUnreachable("away")
+
+    def find_stopped(self) -> set[str]:
+        return {name for name, each in self.standings.items() if each.state == "stopped"}
+
+    def tell(self, standing: Standing) -> None:
+        self._check()
+        self.told += 1
+        self.standings[standing.name] = standing
+
+    def forget(self, name: str) -> None:
+        self._check()
+        del self.standings[name]
+
+    def note(self, event: Event) -> None:
+        self._check()
+        self.events.append(event)
+
+    def commands(self) -> list[Command]:
+        self._check()
+        asked, self.asked = self.asked, []
+        return asked
+
+
+class Hands(Clock):
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def steady(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
+
+
+class World:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.board = Notices()
+        self.clock = Hands()
+        self.started: list[Queries] = []
+        self.objection: Exception | None = None
+        self.service = PipelineService(Folder(path, {}), self._start, self.board, self.clock)
+
+    def _start(self, pipeline: Any, file: Path) -> Queries:
+        if self.objection is not None:
+            raise self.objection
+        self.started.append(Queries(pipeline.name))
+        return self.started[-1]
+
+    def write(self, name: str, text: str | None = None) -> None:
+        (self.path / f"{name}.yaml").write_text(text or SOUND.format(name=name))
+
+    def step(self, seconds: float = 1.0) -> None:
+        self.clock.now += seconds
+        self.service.step()
+
+    def state(self, name: str = "orders") -> str:
+        return self.board.standings[name].state
+
+    def ask(self, verb: Any, name: str = "orders") -> None:
+        self.board.asked.append(Command(name, verb))
+
+    def history(self) -> list[str]:
+        return [each.event for each in self.board.events]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    found = World(tmp_path)
+    found.write("orders")
+    found.step()
+    return found
+
+
+def test_files_that_are_there_and_files_that_come_are_started(world: World):
+    world.write("stores")
+    world.step()
+    assert [each.name for each in world.started] == ["orders", "stores"]
+    assert {world.state(), world.state("stores")} == {"running"}
+
+
+def test_a_failed_query_ends_its_pipeline_which_is_started_again(world: World):
+    world.started[0].failed = "orders.o: no room"
+    world.step()
+    assert world.started[0].is_stopped
+    assert world.state() == "retrying"
+    assert world.board.standings["orders"].problem == "orders.o: no room"
+    world.step(2.0)
+    assert (world.state(), len(world.started)) == ("running", 2)
+    assert world.board.standings["orders"].restarts == 1
+    assert world.history() == ["started", "failed", "started"]
+
+
+def test_a_start_that_fails_is_tried_again_and_one_that_cannot_work_is_not(world: World):
+    world.objection = ServerUnreachable("no broker")
+    world.write("stores")
+    world.step()
+    assert world.state("stores") == "retrying"
+    world.objection = PipelineProblems([Problem("steps.x", "no such column")])
+    world.step(2.0)
+    assert world.state("stores") == "invalid"
+    assert "steps.x: no such column" in (world.board.standings["stores"].problem or "")
+    world.objection = None
+    world.step(1000.0)
+    assert world.state("stores") == "invalid"
+
+
+def test_operators_stop_and_restart(world: World):
+    world.ask("stop")
+    world.step()
+    assert (world.state(), world.started[0].is_stopped) == ("stopped", True)
+    world.ask("restart")
+    world.ask("stop", "nobody")
+    world.step()
+    assert (world.state(), len(world.started)) == ("running", 2)
+    world.ask("restart")
+    world.step()
+    assert (len(world.started), world.started[1].is_stopped) == (3, True)
+
+
+def test_what_was_stopped_stays_so_in_the_next_service(world: World):
+    world.ask("stop")
+    world.step()
+    again = PipelineService(Folder(world.path, {}), world._start, world.board, world.clock)
+    again.load()
+    again.step()
+    assert (world.state(), len(world.started)) == ("stopped", 1)
+
+
+def test_reset_sets_the_checkpoints_aside(world: World):
+    kept = world.path / "checkpoints" / "orders" / "o"
+    kept.mkdir(parents=True)
+    world.ask("reset")
+    world.step()
+    assert not kept.exists()
+    (aside,) = (world.path / "checkpoints").iterdir()
+    assert (aside / "o").is_dir()
+    assert (world.state(), len(world.started)) == ("running", 2)
+
+
+def test_a_file_that_goes_takes_its_pipeline_along(world: World):
+    (world.path / "orders.yaml").unlink()
+    world.step()
+    assert world.started[0].is_stopped
+    assert world.board.standings == {}
+    assert world.history()[-1] == "removed"
+
+
+def test_a_changed_file_is_adopted(world: World):
+    world.write("orders", SOUND.format(name="orders") + "description: another\n")
+    world.step()
+    assert (world.started[0].is_stopped, world.state()) == (True, "starting")
+    world.step()
+    assert (world.state(), len(world.started)) == ("running", 2)
+
+
+def test_what_has_finished_is_left_alone(world: World):
+    world.started[0].states = ["finished"]
+    world.step()
+    world.step(1000.0)
+    assert (world.state(), len(world.started)) == ("finished", 1)
+
+
+def test_a_broker_that_is_away_stops_nobody_and_hears_everything_later(world: World):
+    world.board.is_away = True
+    world.started[0].failed = "broker gone"
+    world.step()
+    world.step(5.0)
+    assert len(world.started) == 2
+    world.board.is_away = False
+    world.step()
+    assert world.history() == ["started", "failed", "started"]
+    assert world.state() == "running"
+
+
+def test_news_come_at_once_and_the_rest_now_and_then(world: World):
+    told = world.board.told
+    world.step()
+    assert world.board.told == told
+    world.step(TELL_SECONDS)
+    assert world.board.told == told + 1
+
+
+def test_closing_ends_the_queries(world: World):
+    world.service.close()
+    assert world.started[0].is_stopped
