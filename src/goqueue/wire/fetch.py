@@ -4,7 +4,7 @@
                | i8 isolation_level | i32 session_id, i32 session_epoch (v7+)
                [ topic | [ i32 partition | i32 current_leader_epoch (v9+) | i64 fetch_offset
                            | i32 last_fetched_epoch (v12+) | i64 log_start_offset (v5+)
-                           | i32 partition_max_bytes
+                           | i32 partition_max_bytes         0 from a replica: it has no room
                            | tag 1: i64 high_watermark       v18+, from replicas only ] ]
                [ topic | [ i32 partition ] ]     forgotten, v7+
                string rack_id                    v11+

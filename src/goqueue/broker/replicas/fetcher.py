@@ -22,6 +22,7 @@ import structlog
 from goqueue.broker.replicas.catch_up_quota import CatchUpQuota
 from goqueue.broker.replicas.replica import FrozenReplica, Refused, ReplicaLog
 from goqueue.broker.replicas.session import FollowerSession
+from goqueue.broker.storage.disk_room import DiskRoom
 from goqueue.model.errors import DiskFull, GoQueueError, NotLeader, StorageFailed, TopicNotFound
 from goqueue.model.ids import Instant, NodeEpoch, NodeId, TopicId, TopicIdPartition
 from goqueue.runtime import Clock
@@ -67,10 +68,23 @@ class LeaderNode(Protocol):
 class FollowerNode:
     """Who asks: this node, as its leaders know it."""
 
-    def __init__(self, node: NodeId, node_epoch: Callable[[], NodeEpoch]) -> None:
+    def __init__(
+        self, node: NodeId, node_epoch: Callable[[], NodeEpoch], room: DiskRoom | None = None
+    ) -> None:
         self.node = node
         self.node_epoch = node_epoch
+        self._room = room
         self.numbers = count()  # of all requests of this process
+
+    @property
+    def has_room(self) -> bool:
+        """On its disk, as of the last look."""
+        return self._room is None or not self._room.is_full
+
+    def note_refused(self, size: int) -> None:
+        """The disk had no room for so much."""
+        if self._room is not None:
+            self._room.note_refused(size)
 
 
 class Fetcher:
@@ -107,10 +121,12 @@ class Fetcher:
 
     def add(self, replica: ReplicaLog, pause_until: Instant | None = None) -> None:
         self._replicas[replica.key] = replica
-        if pause_until is None:
-            self._changed[replica] = None
-        else:
+        if pause_until is not None:
             self._paused[replica] = pause_until
+        elif not replica.has_room:
+            self._paused[replica] = self._after(self._limits.full_disk_seconds)
+        if pause_until is None or not replica.has_room:
+            self._changed[replica] = None
         self._news.set()
 
     def remove(self, replica: ReplicaLog) -> Instant | None:
@@ -163,7 +179,8 @@ class Fetcher:
         self.hold_back()
         await self._prepare()
         interrupted = self.take_interrupted()
-        if len(self._paused) == len(self._replicas) and not interrupted:
+        is_idle = len(self._paused) == len(self._replicas) and not self._changed
+        if is_idle and not interrupted:
             await self._wait_for_news()
             return
         answer = await self._ask(interrupted)
@@ -195,8 +212,12 @@ class Fetcher:
     def _end_pauses(self) -> None:
         now = self._clock.instant()
         for replica in [each for each, until in self._paused.items() if until <= now]:
-            del self._paused[replica]
-            self._changed[replica] = None
+            if replica.has_room or self._follower.has_room:
+                replica.has_room = True
+                del self._paused[replica]
+                self._changed[replica] = None
+            else:
+                self._paused[replica] = self._after(self._limits.full_disk_seconds)
 
     async def _prepare(self) -> None:
         """What a log has written and not synced is synced first: to ask is to acknowledge."""
@@ -238,7 +259,9 @@ class Fetcher:
         session = self._session
         if session.is_new:
             self._changed = {
-                each: None for each in self._replicas.values() if each not in self._paused
+                each: None
+                for each in self._replicas.values()
+                if each not in self._paused or not each.has_room
             }
         changed, self._changed = self._changed, {}
         topics = session.tell([each for each in changed if each.is_following], self.partition_bytes)
@@ -317,7 +340,10 @@ class Fetcher:
                 replica.is_stopped = True
                 self.remove(replica)
             case DiskFull():
+                replica.has_room = False
+                self._follower.note_refused(self._limits.partition_bytes)
                 self._pause_for(replica, self._limits.full_disk_seconds)
+                self._changed[replica] = None  # the leader is told
             case _:
                 self._pause_for(replica, self._limits.retry_seconds)
         if isinstance(error, NotLeader):
@@ -329,7 +355,10 @@ class Fetcher:
     def _pause_for(self, replica: ReplicaLog, seconds: float) -> None:
         self._session.leave_out(replica)
         self._changed.pop(replica, None)
-        self._paused[replica] = Instant(self._clock.instant() + int(seconds * NANOSECONDS))
+        self._paused[replica] = self._after(seconds)
+
+    def _after(self, seconds: float) -> Instant:
+        return Instant(self._clock.instant() + int(seconds * NANOSECONDS))
 
 
 class CatchUpFetcher(Fetcher):
@@ -367,7 +396,7 @@ class CatchUpFetcher(Fetcher):
         return self._quota.chunk_bytes(replica.partition, self._follower.node, limit)
 
     def hold_back(self) -> None:
-        for replica in list(self._changed):
+        for replica in [each for each in self._changed if each.has_room]:
             delay = self._quota.delay_seconds(replica.partition, self._follower.node)
             if delay > 0:
                 self._pause_for(replica, min(delay, self._limits.throttle_seconds_max))

@@ -24,6 +24,7 @@ from goqueue.broker.replicas.fetcher import (
     ReplicationLimits,
 )
 from goqueue.broker.replicas.replica import Following, ReplicaLog
+from goqueue.broker.storage.disk_room import DiskRoom
 from goqueue.broker.storage.partition import Partition
 from goqueue.cluster.replication import Follower
 from goqueue.model.errors import GoQueueError
@@ -47,6 +48,7 @@ class ReplicaFetchers:
         on_beside: OnBeside = lambda _replica, _beside: None,
         limits: ReplicationLimits | None = None,
         quota: CatchUpQuota | None = None,
+        room: DiskRoom | None = None,
     ) -> None:
         """`connect` gives a new connection each time, which is made when it is first used.
 
@@ -55,7 +57,7 @@ class ReplicaFetchers:
         `on_beside` hears which logs the leader has beside this one, to be followed, too.
         """
         self._clock = clock
-        self._follower = FollowerNode(node, node_epoch)
+        self._follower = FollowerNode(node, node_epoch, room)
         self._connect = connect
         self._on_problem = on_problem
         self._on_beside = on_beside
@@ -66,9 +68,16 @@ class ReplicaFetchers:
         self._replicas: dict[TopicIdPartition, ReplicaLog] = {}
 
     def follow(
-        self, key: TopicIdPartition, partition: Partition, *, is_unclean: bool = False
+        self,
+        key: TopicIdPartition,
+        partition: Partition,
+        *,
+        is_unclean: bool = False,
+        spares_reserve: bool = False,
     ) -> None:
         """Copy the log from the leader of its role, from now on.
+
+        A log that `spares_reserve` waits while the disk is full; small ones go on.
 
         Whoever followed another one calls `stop` first, and takes the role after that: so the old
         leader hears no more acks before the new epoch begins here.
@@ -77,6 +86,7 @@ class ReplicaFetchers:
         role = partition.role
         assert isinstance(role, Follower), f"{partition} is not a follower's"
         replica = ReplicaLog(key, partition, Following(role, is_unclean))
+        replica.has_room = self._follower.has_room or not spares_reserve
         self._replicas[key] = replica
         self._lane(role.leader)[1].add(replica)
 

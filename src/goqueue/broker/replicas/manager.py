@@ -61,6 +61,7 @@ class ReplicaManager:
             on_beside=self._note_beside,
             limits=limits,
             quota=quota,
+            room=partitions.room,
         )
         self._followed: dict[TopicIdPartition, tuple[Topic, Epoch]] = {}  # last unclean election
         self._changing: defaultdict[TopicIdPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -210,7 +211,8 @@ class ReplicaManager:
         if log.role == role and self._fetchers.find(key) is None:
             # Whoever has records of that epoch or a later one has taken part in it.
             is_unclean = unclean_epoch > log.log.last_epoch
-            self._fetchers.follow(key, log, is_unclean=is_unclean)
+            spares_reserve = kind == DATA and not topic.is_internal
+            self._fetchers.follow(key, log, is_unclean=is_unclean, spares_reserve=spares_reserve)
             self._without_room.discard(TopicIdPartition(topic.topic_id, index))
 
     def _note_beside(self, replica: ReplicaLog, beside: int) -> None:

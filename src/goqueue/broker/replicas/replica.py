@@ -8,7 +8,8 @@
                         before is on this disk
     watermark, start    follow, as far as they are in this log
 
-A full disk stops this replica until there is room; a disk that fails, for good.  The others go on.
+A full disk stops this replica until there is room, and the leader is told; a disk that fails, for
+good.  The others go on.
 """
 
 from typing import Final
@@ -66,6 +67,7 @@ class ReplicaLog:
         self.partition = partition
         self.following = following
         self.is_stopped = False  # its role is over: no more is asked for it, or written to it
+        self.has_room = True  # on the disk, as of the last try
         self.problem: str | None = None  # why it does not follow just now, as it was told
         self._leader_watermark: Offset | None = None  # as of the last answer
 
@@ -75,7 +77,10 @@ class ReplicaLog:
         return not self.is_stopped and self.partition.role == self.following.role
 
     def next_fetch(self, bytes_max: int) -> FetchPartition:
-        """What to ask for; to ask is to acknowledge all before."""
+        """What to ask for; to ask is to acknowledge all before.
+
+        To ask for 0 bytes says that there is no room: the leader commits without this replica.
+        """
         log = self.partition.log
         acked = ack_offset(
             synced_offset=log.synced_offset,
@@ -88,7 +93,7 @@ class ReplicaLog:
             fetch_offset=acked,
             last_fetched_epoch=log.last_epoch,
             log_start_offset=log.start_offset,
-            partition_max_bytes=bytes_max,
+            partition_max_bytes=bytes_max if self.has_room else 0,
             high_watermark=log.high_watermark,
         )
 

@@ -52,6 +52,7 @@ class FollowerFetch(msgspec.Struct, frozen=True, kw_only=True):
     number: int = -1  # of this request; see `Replicas.ack`
     synced_offset: Offset  # the offset it asks for
     end_offset: Offset
+    has_room: bool = True  # on its disk, for more
 
 
 class IsrMember(msgspec.Struct, frozen=True, gc=False):
@@ -184,6 +185,7 @@ class Replicas:
             end_offset=fetch.end_offset,
             leader_end=leader_end,
             now=now,
+            has_room=fetch.has_room,
         )
 
     def note_served(self, node: NodeId, now: Instant) -> None:
@@ -277,7 +279,10 @@ class Replicas:
             each.node
             for each in self._counted
             if each.has_lost_data
-            or (each.synced_offset < leader_end and now - each.caught_up_at > lag)
+            or (
+                each.synced_offset < leader_end
+                and (now - each.caught_up_at > lag or not each.has_room)
+            )
         )
 
     def _slow(
@@ -328,6 +333,7 @@ class Replicas:
                 or not self.has_enough  # a slow one is better than none
             )
             and each.synced_offset >= needed
+            and each.has_room  # else the next record would wait for it
             and node not in ineligible
         )
 

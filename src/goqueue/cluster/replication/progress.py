@@ -36,6 +36,7 @@ class ReplicaProgress:
         "fetch_number",
         "fetched_at",
         "has_lost_data",
+        "has_room",
         "hold",
         "node",
         "node_epoch",
@@ -51,6 +52,7 @@ class ReplicaProgress:
         self.synced_offset = UNKNOWN  # invariant: everything below was on its disk
         self.end_offset = UNKNOWN  # what it has written, synced or not
         self.has_lost_data = False
+        self.has_room = True  # on its disk, by its own word
         self.fetched_at = now
         self.caught_up_at = now  # a new leader gives everyone the full time
         self.served_at: Instant | None = None  # since when it has bytes that it did not ack
@@ -73,6 +75,7 @@ class ReplicaProgress:
         end_offset: Offset,
         leader_end: Offset,
         now: Instant,
+        has_room: bool = True,
     ) -> LostData | None:
         """Take what it asked for as its word for what it has."""
         lost = None
@@ -90,6 +93,7 @@ class ReplicaProgress:
         self.fetch_number = fetch_number
         self.synced_offset = synced_offset
         self.end_offset = end_offset
+        self.has_room = has_room
         self.fetched_at = now
         self._end_at_fetch = leader_end
         return lost

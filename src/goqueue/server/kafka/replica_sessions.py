@@ -79,7 +79,8 @@ class ReplicaSessions:
         beside: LogsBeside = lambda _partition: 0,
         quota: CatchUpQuota | None = None,
     ) -> None:
-        """`on_ack` hears when a node that is not in sync acknowledges, or one has lost data.
+        """`on_ack` hears when a node that is not in sync acknowledges, and when one has lost data
+        or has no room.
 
         `quota` is of what this node sends to such nodes.
         """
@@ -260,6 +261,7 @@ class ReplicaSession:
                 number=request.fetch_number,
                 synced_offset=offset,
                 end_offset=offset,
+                has_room=wanted.partition_max_bytes > 0,
             )
             lost = partition.ack(fetch)
         except GoQueueError as error:
@@ -274,7 +276,8 @@ class ReplicaSession:
                 asked_offset=lost.asked_offset,
             )
         role = partition.role
-        if lost is not None or (isinstance(role, Leader) and self.node not in role.isr):
+        is_outside = isinstance(role, Leader) and self.node not in role.isr
+        if lost is not None or is_outside or not fetch.has_room:
             self._leader.on_ack(partition)
 
     async def _read_due(self, budget: int) -> dict[UUID, list[FetchPartitionResponse]]:
@@ -315,11 +318,12 @@ class ReplicaSession:
             return _result(partition, wanted, diverged=entry.diverged)
         offset, end = Offset(wanted.fetch_offset), log.end_offset
         records: Buffer = b""
-        if offset != end and self._is_throttled(partition):
+        has_room = wanted.partition_max_bytes > 0
+        if offset != end and has_room and self._is_throttled(partition):
             self._due[entry] = None
             if entry.is_told:
                 return None
-        elif offset != end:
+        elif offset != end and has_room:
             bytes_max = self._chunk_bytes(partition, min(wanted.partition_max_bytes, budget))
             chunk = partition.read_cached(offset, bytes_max, end)
             if chunk is None:

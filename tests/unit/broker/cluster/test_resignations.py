@@ -35,10 +35,29 @@ def test_a_leader_whose_disk_is_full_gives_its_partitions_away_and_follows():
         nodes.world.run(publish(nodes.brokers["b"], "orders", "one"))
         nodes.brokers["b"].partitions.room._is_full = True
         nodes.world.run_until(lambda: state(nodes).leader in (1, 3) and leads(nodes), limit_s=5)
+        nodes.world.run_for(5.0)
+        assert set(state(nodes).isr) == {1, 3}, "it would keep others waiting"
         nodes.world.run(publish(leader(nodes), "orders", "two"))
         nodes.brokers["b"].partitions.room._is_full = False
         nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
         assert values(nodes) == ["one", "two"]
+
+
+def test_a_follower_whose_disk_is_full_keeps_nobody_waiting():
+    with three_nodes() as nodes:
+        create(nodes, first=3)
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3} and leads(nodes))
+        nodes.world.run(publish(nodes.brokers["c"], "orders", "one"))
+        nodes.world.disk("b").fill_up(0)
+        began = nodes.world.loop.time()
+        for value in ("two", "three", "four"):
+            nodes.world.run(publish(nodes.brokers["c"], "orders", value))
+            nodes.world.run_for(1.5)  # it tries again meanwhile
+        assert nodes.world.loop.time() - began < 3 * 1.5 + 1.0
+        assert set(state(nodes).isr) == {1, 3}
+        nodes.world.disk("b").make_room()
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3}, limit_s=30)
+        assert values(nodes) == ["one", "two", "three", "four"]
 
 
 def test_a_replica_that_lost_records_does_not_lead_and_gets_them_back():

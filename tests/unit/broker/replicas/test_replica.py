@@ -161,6 +161,10 @@ def test_a_full_disk_stops_one_replica_until_there_is_room():
         await asyncio.sleep(3.0)
         assert len(pair.problems) == 1, "it is told once"
         assert not waiting.done()
+        asked = [
+            p.partition_max_bytes for r in pair.requests for t in r.topics for p in t.partitions
+        ]
+        assert 0 in asked, "the leader is told that there is no room"
         pair.disk.make_room()
         await waiting
 

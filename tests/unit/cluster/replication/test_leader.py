@@ -45,7 +45,13 @@ class World:
         self.now = Instant(self.now + milliseconds * MS)
 
     def ack(
-        self, node: NodeId, offset: int, node_epoch: int = 22, number: int = -1
+        self,
+        node: NodeId,
+        offset: int,
+        node_epoch: int = 22,
+        number: int = -1,
+        *,
+        has_room: bool = True,
     ) -> LostData | None:
         fetch = FollowerFetch(
             node=node,
@@ -53,6 +59,7 @@ class World:
             number=number,
             synced_offset=Offset(offset),
             end_offset=Offset(offset),
+            has_room=has_room,
         )
         return self.replicas.ack(fetch, leader_end=Offset(self.end), now=self.now)
 
@@ -248,6 +255,23 @@ def test_a_follower_that_acknowledges_nothing_for_too_long_leaves():
     assert world.propose() is None
     world.pass_time(20, {A: 2})
     assert world.propose() == {ME, A}
+
+
+def test_a_follower_without_room_leaves_at_once_and_enters_when_it_has_some():
+    world = World(leader(ME, A, B))
+    world.end = 10
+    world.ack(A, 10)
+    world.ack(B, 10, has_room=False)
+    assert world.propose() is None, "it has all that there is"
+    world.end = 20
+    world.ack(A, 20)
+    assert world.propose() == {ME, A}
+    world.grant(ME, A)
+    assert world.commit() == 20
+    world.ack(B, 20, has_room=False)
+    assert world.propose() is None, "the next record would wait for it"
+    world.ack(B, 20)
+    assert world.propose() == {ME, A, B}
 
 
 def test_a_follower_that_is_always_a_little_behind_stays():

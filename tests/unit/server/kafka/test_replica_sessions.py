@@ -81,9 +81,15 @@ class Leading:
 
 
 def want(
-    offset: int = 0, *, index: int = 0, epoch: int = 1, last: int = -1, watermark: int = 0
+    offset: int = 0,
+    *,
+    index: int = 0,
+    epoch: int = 1,
+    last: int = -1,
+    watermark: int = 0,
+    bytes_max: int = 1 << 20,
 ) -> FetchPartition:
-    return FetchPartition(index, epoch, offset, last, 0, 1 << 20, watermark)
+    return FetchPartition(index, epoch, offset, last, 0, bytes_max, watermark)
 
 
 def results(response: ReplicaFetchResponse) -> list[FetchPartitionResponse]:
@@ -115,6 +121,20 @@ def test_it_gets_what_is_not_synced_yet():
         [result] = results(await leading.ask(want()))
         assert result.records
         assert (result.high_watermark, result.log_start_offset) == (0, 0)
+
+    tell(story)
+
+
+def test_who_has_no_room_gets_no_records_and_that_is_told():
+    async def story(leading: Leading) -> None:
+        partition = leading.partitions[0]
+        write(partition, "a")
+        [result] = results(await leading.ask(want(bytes_max=0)))
+        assert not result.records
+        assert leading.acks == [partition], "its ISR is looked at"
+        assert results(await leading.ask(want(bytes_max=0), session=(1, 1), wait_ms=10)) == []
+        [result] = results(await leading.ask(want(), session=(1, 2)))
+        assert result.records
 
     tell(story)
 
