@@ -16,10 +16,10 @@ DAYS = 30
 class Authority:
     """Writes `NAME.pem` and `NAME.key` into a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, name: str = "Test Authority") -> None:
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("Test Authority")
+        self._name = _name(name)
         self.file = self._write("ca", self._key, self._sign(self._name, self._key, is_ca=True))
 
     def issue(self, name: str, days: int = DAYS) -> tuple[str, str]:

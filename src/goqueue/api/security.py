@@ -67,6 +67,8 @@ class KeyBody(msgspec.Struct, frozen=True):
     roles: list[str]
     created_at: str | int | None
     expires_at: str | int | None
+    last_used_at: str | int | None = None
+    """Null if nobody knows of a use. Of another node, as of the last hour."""
 
 
 class KeyCreated(msgspec.Struct, frozen=True):

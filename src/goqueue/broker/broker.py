@@ -194,7 +194,7 @@ class Broker:
         self.quotas = Quotas(clock, lambda: self.metadata)
         self.logins = Logins(auth, clock, disk, random, lambda: self.metadata)
         self.users = Users(self, disk, random)
-        self.api_keys = ApiKeys(self, clock, disk, random)
+        self.api_keys = ApiKeys(self, clock, disk, random, self.logins.keys_used)
 
     def _make_cluster(self) -> None:
         """What asks the other nodes."""
@@ -270,6 +270,7 @@ class Broker:
                 try:
                     yield self
                 finally:
+                    await self.api_keys.finish()
                     await self.audit.finish()
                     self._stopping = True
                     self._coordinators.stop()
@@ -319,6 +320,7 @@ class Broker:
             self.cleaner.run(topics),
             self._changes.finish_deletions(deleted),
             watch_clock(self._clock),
+            self.api_keys.run(),
             *self.audit.upkeep(),
             *self.cluster.upkeep(),
         ):

@@ -196,7 +196,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     A data directory stays with what it was first started with. See docs/guides/quorum.md."""
     listen: str = ""
     """Address of the listener for the other nodes of the cluster, HOST:PORT. Empty: this broker is
-    alone. Off loopback it demands a `secret_file`."""
+    alone. Off loopback it demands a `secret_file`, and certificates (`cert_file`, `ca_file`) unless
+    `--insecure` says that the network between the nodes is protected in another way."""
     advertised: str = ""
     """Address by which other nodes reach that listener, when it differs from `listen`."""
     seeds: list[str] = []
@@ -212,7 +213,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cert_file: str = ""
     """Certificate (PEM) of this node: the cluster port speaks TLS 1.3, and both sides show a
     certificate that `ca_file` vouches for; names are not compared. All nodes have it, or none.
-    A renewed one is read at the next start."""
+    A file that changes is read again, without a restart."""
     key_file: str = ""
     """Private key (PEM, without a password) of `cert_file`, unless that file has both."""
     ca_file: str = ""
@@ -291,8 +292,15 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pending_logins_max: int = 1_000
     """Most connections of the Kafka listener that have not logged in yet; further ones are
     closed. Not more than a quarter of them come from one IP address."""
+    session_ms: int = 0
+    """After so long a Kafka client has to log in again on its connection, which newer clients do by
+    themselves (KIP-368; Kafka's `connections.max.reauth.ms`); others are closed, and connect again.
+    0: never. A token is good no longer than it says."""
     failed_login_delay_ms: int = 300
-    """How long the answer to a wrong password waits."""
+    """How long the answer to a wrong password waits; up to sixteen times as long for a user and an
+    address that fail again and again. After 5 failures of a user at an address, 20 of an address or
+    100 of a user, further tries are refused unchecked for 1 second, then 2, up to 60; not those
+    from where that user has logged in before."""
 
 
 class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -464,7 +472,7 @@ def problems_of(config: Config) -> list[str]:
     for name, value in msgspec.structs.asdict(config.storage).items():
         if isinstance(value, int) and value < 0:
             found.append(f"storage.{name}: must not be negative")
-    found.extend(_cluster_problems(config.cluster))
+    found.extend(_cluster_problems(config.cluster, insecure=config.insecure))
     if config.node_id < 0:
         found.append("node_id: must not be negative")
     if config.drain_ms < 0:
@@ -511,8 +519,9 @@ def _auth_problems(auth: AuthConfig) -> Iterator[str]:
                 yield f"auth.{name}: tokens that anybody made for anybody are not taken: set it"
     if auth.login_ms <= 0:
         yield "auth.login_ms: must be above 0"
-    if auth.failed_login_delay_ms < 0:
-        yield "auth.failed_login_delay_ms: must not be negative"
+    for name in ("failed_login_delay_ms", "session_ms"):
+        if getattr(auth, name) < 0:
+            yield f"auth.{name}: must not be negative"
 
 
 def _audit_problems(audit: AuditConfig) -> Iterator[str]:
@@ -528,7 +537,7 @@ _HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
 _ROOT_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
-def _cluster_problems(cluster: ClusterConfig) -> Iterator[str]:
+def _cluster_problems(cluster: ClusterConfig, *, insecure: bool) -> Iterator[str]:
     try:
         quorum = parse_quorum(cluster.quorum)
         if cluster.seeds and quorum is not None:
@@ -551,6 +560,12 @@ def _cluster_problems(cluster: ClusterConfig) -> Iterator[str]:
             yield (
                 f"cluster.listen: {text} can be reached from other machines: give all nodes a"
                 " shared secret (cluster.secret_file), or listen on 127.0.0.1"
+            )
+        if name == "listen" and is_open and not cluster.cert_file and not insecure:
+            yield (
+                f"cluster.listen: {text} can be reached from other machines, and what nodes send"
+                " each other is not encrypted: give each node a certificate (cluster.cert_file,"
+                " cluster.ca_file), listen on 127.0.0.1, or say --insecure"
             )
     if bool(cluster.cert_file) != bool(cluster.ca_file):
         yield "cluster.cert_file and cluster.ca_file belong together: set both, or neither"

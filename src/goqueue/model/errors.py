@@ -155,6 +155,13 @@ class AuthenticationFailed(GoQueueError):
         self.user = user
 
 
+class LoginThrottled(AuthenticationFailed):
+    """Too many logins failed: the next one is looked at after a while, and not before."""
+
+    code = "too_many_failed_logins"
+    retriable = True
+
+
 class AccessDenied(GoQueueError):
     """It is known who asks, and that is not allowed."""
 

@@ -21,6 +21,25 @@ class MutualTlsNetwork:
         self._files = ca_file, cert_file, key_file
         self._contexts: tuple[ssl.SSLContext, ssl.SSLContext] | None = None
 
+    @property
+    def files(self) -> tuple[str, str, str]:
+        """Authorities, certificate, key."""
+        return self._files
+
+    def reload(self) -> None:
+        """Read the files again, for connections from now on; those that are open stay.
+
+        Blocking.  Raises `InvalidSetting`, and nothing has changed then.  An authority that is no
+        longer in its file is trusted until the node is started again.
+        """
+        if self._contexts is None:
+            return
+        node_contexts(*self._files)
+        ca_file, cert_file, key_file = self._files
+        for context in self._contexts:
+            context.load_cert_chain(cert_file, key_file or None, password=_refuse_password)
+            context.load_verify_locations(ca_file)
+
     async def listen(
         self, host: str, port: int, connection: Connect, tls: ssl.SSLContext | None = None
     ) -> Listener:

@@ -41,6 +41,7 @@ from goqueue.security.scram import (
     stand_in_credential,
 )
 from goqueue.security.scram_client import ScramClient
+from goqueue.security.throttle import LoginThrottle
 
 __all__ = [
     "ADMIN",
@@ -66,6 +67,7 @@ __all__ = [
     "AuditLimit",
     "Authorizer",
     "ClientFirst",
+    "LoginThrottle",
     "Operation",
     "Pattern",
     "Permission",

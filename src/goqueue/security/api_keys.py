@@ -26,6 +26,7 @@ class ApiKey(msgspec.Struct, frozen=True):
     roles: tuple[str, ...] = ()
     created_at: int = 0  # milliseconds
     expires_at: int = 0  # 0: never
+    last_used_at: int = 0  # 0: not that anybody knows; within an hour
 
 
 def make_api_key(

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import hmac
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -89,11 +90,17 @@ def password_matches(credential: ScramCredential, password: str) -> bool:
     return hmac.compare_digest(found.stored_key, credential.stored_key)
 
 
-def stand_in_credential(mechanism: str, user: str, secret: bytes) -> ScramCredential:
-    """For a user that is not there: always the same for its name, and no password fits it."""
+def stand_in_credential(
+    mechanism: str, user: str, secret: bytes, iterations: Sequence[int] = ()
+) -> ScramCredential:
+    """For a user that is not there: always the same for its name, and no password fits it.
+
+    `iterations` are those that others have: one of them, so that they do not tell.
+    """
     salt = hmac.digest(secret, b"salt:" + user.encode(), "sha256")[:SALT_BYTES]
     key = hmac.digest(secret, b"key:" + user.encode(), hash_of(mechanism))
-    return ScramCredential(mechanism, salt, ITERATIONS_DEFAULT, key, key)
+    chosen = iterations[salt[0] % len(iterations)] if iterations else ITERATIONS_DEFAULT
+    return ScramCredential(mechanism, salt, chosen, key, key)
 
 
 def hash_of(mechanism: str) -> str:

@@ -1,8 +1,9 @@
-"""Logins, refusals and the audit log as Prometheus sees them."""
+"""Certificates, logins, refusals and the audit log as Prometheus sees them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -10,18 +11,30 @@ from goqueue.broker import Broker
 from goqueue.security import KINDS
 
 
+class Expiring(Protocol):
+    @property
+    def expires_at(self) -> float: ...
+
+
 class SecurityCollector(Collector):
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.certificates: Mapping[str, Expiring] = {}  # by the ports that show them
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is known before the broker runs, and nobody registers these names twice."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
+        yield from self._collect_certificates()
         audit = self._broker.audit
         if not audit.is_enabled:
             return
+        yield CounterMetricFamily(
+            "goqueue_logins_throttled",
+            "Logins that were refused unchecked, because too many before them failed.",
+            value=self._broker.logins.throttled,
+        )
         events = CounterMetricFamily(
             "goqueue_audit_events",
             "Logins, refusals and administrative changes, also those left out of the audit log.",
@@ -44,3 +57,15 @@ class SecurityCollector(Collector):
         for place in ("file", "topic"):
             failures.add_metric([place], audit.failures[place])
         yield from (events, left_out, failures)
+
+    def _collect_certificates(self) -> Iterator[Metric]:
+        if not self.certificates:
+            return
+        expiry = GaugeMetricFamily(
+            "goqueue_certificate_expiry_timestamp_seconds",
+            "When the certificate expires that a port shows, in seconds since 1970.",
+            labels=["port"],
+        )
+        for port, certificate in self.certificates.items():
+            expiry.add_metric([port], certificate.expires_at)
+        yield expiry

@@ -29,7 +29,7 @@ from goqueue.server.http.asgi.listener import HttpListener
 from goqueue.server.kafka.listener import KafkaListener
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
-from goqueue.server.tls import ServerTls
+from goqueue.server.tls import ServerTls, WatchedCertificate, watch_nodes
 
 _log = structlog.get_logger("goqueue.server")
 
@@ -129,11 +129,9 @@ async def running_node(
             _tell_opened(broker, started)
             kafka = KafkaListener(broker, config.kafka, metrics, server_log)
             http = HttpListener(broker, config.http, metrics, server_log=server_log)
-            tls: asyncio.Task[None] | None = None
-            if config.tls.cert_file:
-                found = await asyncio.to_thread(ServerTls, config.tls, environment.clock)
-                kafka.tls = http.tls = found.context
-                tls = tasks.create_task(found.run())
+            watched = await _certificates(broker, kafka, http)
+            metrics.security.certificates = watched
+            watching = [tasks.create_task(each.run()) for each in watched.values()]
             cluster = cluster_listener(broker, metrics, server_log)
             listeners = [each for each in (cluster, kafka, http) if each is not None]
             try:
@@ -151,8 +149,8 @@ async def running_node(
             finally:
                 stopping = time.monotonic()
                 http.ready = False
-                if tls is not None:
-                    tls.cancel()
+                for task in watching:
+                    task.cancel()
                 seconds = broker.config.shutdown_seconds
                 await asyncio.gather(*(listener.stop(seconds) for listener in listeners))
     finally:
@@ -160,6 +158,21 @@ async def running_node(
         lock.release()
         if broker is not None and stopping > started:
             _log.info("stopped", is_clean=broker.partitions.closed_cleanly, **_since(stopping))
+
+
+async def _certificates(
+    broker: Broker, kafka: KafkaListener, http: HttpListener
+) -> dict[str, WatchedCertificate]:
+    """Of the ports, as far as they speak TLS; raises `InvalidSetting`."""
+    found: dict[str, WatchedCertificate] = {}
+    clock = broker.environment.clock
+    if broker.config.tls.cert_file:
+        tls = await asyncio.to_thread(ServerTls, broker.config.tls, clock)
+        kafka.tls = http.tls = tls.context
+        found["clients"] = tls.certificate
+    if broker.cluster.tls is not None:
+        found["cluster"] = await asyncio.to_thread(watch_nodes, broker.cluster.tls, clock)
+    return found
 
 
 def _addresses(

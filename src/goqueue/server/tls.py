@@ -1,9 +1,14 @@
-"""TLS of the Kafka and HTTP listeners: one context, whose certificate may be replaced under way."""
+"""TLS: certificates that may be replaced under way, and that expire.
+
+The Kafka and HTTP listeners have one context, the cluster port has its own (`MutualTlsNetwork`).
+Both are watched alike: files that changed are read again, and before a certificate expires the log
+warns, once a day.
+"""
 
 import asyncio
 import os
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -12,7 +17,7 @@ from cryptography import x509
 from goqueue.model.config import TlsConfig
 from goqueue.model.errors import InvalidSetting
 from goqueue.model.principal_rules import map_principal
-from goqueue.runtime import Clock
+from goqueue.runtime import Clock, MutualTlsNetwork
 from goqueue.security import Principal
 
 LOOK_SECONDS: Final = 5.0  # for files that changed
@@ -29,20 +34,20 @@ _CLIENT_AUTH: Final = {
 _log = structlog.get_logger("goqueue.tls")
 
 
-class ServerTls:
+class WatchedCertificate:
     """Blocking where it reads files."""
 
-    def __init__(self, config: TlsConfig, clock: Clock) -> None:
-        """Raises `InvalidSetting`."""
-        self._config = config
+    def __init__(
+        self, cert_file: str, others: Sequence[str], reload: Callable[[], None], clock: Clock
+    ) -> None:
+        """`reload` reads the certificate and the other files again, or raises `InvalidSetting`."""
+        self._cert_file = cert_file
+        self._paths = [path for path in (cert_file, *others) if path]
+        self._reload = reload
         self._clock = clock
         self._warned_at = 0.0
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = _VERSIONS[config.min_version]
-        self.context.verify_mode = _CLIENT_AUTH[config.client_auth]
-        self._stamps = self._look()
-        self._load(self.context)
-        self.expires_at = _expiry(config.cert_file)  # seconds since 1970
+        self._stamps = list(_stamps(self._paths))
+        self.expires_at = _expiry(cert_file)  # seconds since 1970
 
     async def run(self) -> None:
         """Take up files that change, and warn before the certificate expires; until cancelled."""
@@ -51,15 +56,14 @@ class ServerTls:
             await self._clock.sleep(LOOK_SECONDS)
 
     def refresh(self) -> None:
-        stamps = self._look()
+        stamps = list(_stamps(self._paths))
         if stamps != self._stamps:
             self._stamps = stamps
             try:
-                self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a wrong pair harms nobody
-                self._load(self.context)
-                self.expires_at = _expiry(self._config.cert_file)
-                _log.info("certificate read again", file=self._config.cert_file)
-            except InvalidSetting as error:
+                self._reload()
+                self.expires_at = _expiry(self._cert_file)
+                _log.info("certificate read again", file=self._cert_file)
+            except (InvalidSetting, OSError, ValueError) as error:
                 _log.error("certificate not read, the one before stays", problem=str(error))
         self._warn()
 
@@ -69,7 +73,26 @@ class ServerTls:
         if left < WARN_SECONDS and now - self._warned_at > WARN_AGAIN_SECONDS:
             self._warned_at = now
             days = round(left / 86_400, 1)
-            _log.warning("the certificate expires", file=self._config.cert_file, days=days)
+            _log.warning("the certificate expires", file=self._cert_file, days=days)
+
+
+class ServerTls:
+    """Of the Kafka and HTTP listeners.  Blocking where it reads files."""
+
+    def __init__(self, config: TlsConfig, clock: Clock) -> None:
+        """Raises `InvalidSetting`."""
+        self._config = config
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = _VERSIONS[config.min_version]
+        self.context.verify_mode = _CLIENT_AUTH[config.client_auth]
+        self._load(self.context)
+        self.certificate = WatchedCertificate(
+            config.cert_file, (config.key_file, config.ca_file), self._reload, clock
+        )
+
+    def _reload(self) -> None:
+        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a wrong pair harms nobody
+        self._load(self.context)
 
     def _load(self, context: ssl.SSLContext) -> None:
         config = self._config
@@ -85,9 +108,14 @@ class ServerTls:
             except (OSError, ssl.SSLError) as error:
                 raise InvalidSetting(f"tls.ca_file: {config.ca_file}: {error}") from error
 
-    def _look(self) -> list[tuple[str, int, int]]:
-        paths = (self._config.cert_file, self._config.key_file, self._config.ca_file)
-        return list(_stamps(path for path in paths if path))
+
+def watch_nodes(network: MutualTlsNetwork, clock: Clock) -> WatchedCertificate:
+    """The certificate of the cluster port; blocking, and raises `InvalidSetting`."""
+    ca_file, cert_file, key_file = network.files
+    try:
+        return WatchedCertificate(cert_file, (key_file, ca_file), network.reload, clock)
+    except (OSError, ValueError) as error:
+        raise InvalidSetting(f"cluster.cert_file: {cert_file}: {error}") from error
 
 
 def _no_password() -> str:

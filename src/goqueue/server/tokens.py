@@ -53,6 +53,11 @@ class Tokens:
     def is_enabled(self) -> bool:
         return bool(self._config.oauth_jwks)
 
+    def is_remembered(self, token: str) -> bool:
+        """Whether it was good, and need not be checked again."""
+        found = self._good.get(hashlib.sha256(token.encode()).digest())
+        return found is not None and found.expires_at > self._clock.now()
+
     async def verify(self, token: str) -> Verified:
         """Raises `AuthenticationFailed`."""
         if not self.is_enabled:

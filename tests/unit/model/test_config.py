@@ -3,7 +3,15 @@
 import msgspec
 
 from goqueue.cli.configuration import setting_types
-from goqueue.model.config import RELOADABLE, Config, KafkaConfig, differences, reload
+from goqueue.model.config import (
+    RELOADABLE,
+    ClusterConfig,
+    Config,
+    KafkaConfig,
+    differences,
+    problems_of,
+    reload,
+)
 
 
 def test_settings_that_differ_are_named_by_their_path():
@@ -26,3 +34,20 @@ def test_a_setting_of_a_table_that_is_gone_counts_as_different():
 
 def test_every_setting_that_may_be_reloaded_exists():
     assert setting_types().keys() >= RELOADABLE
+
+
+def test_nodes_on_several_machines_need_a_secret_and_certificates() -> None:
+    def problems(*, insecure: bool = False, **settings: str) -> list[str]:
+        tree = {"listen": "10.0.0.1:7000", **settings}
+        cluster = msgspec.convert(tree, ClusterConfig)
+        return problems_of(Config(insecure=insecure, cluster=cluster))
+
+    assert [("secret" in each, "certificate" in each) for each in problems()] == [
+        (True, False),
+        (False, True),
+    ]
+    (lacking,) = problems(secret_file="secret")
+    assert "--insecure" in lacking
+    assert problems(insecure=True, secret_file="secret") == []
+    assert problems(secret_file="secret", cert_file="node.pem", ca_file="ca.pem") == []
+    assert problems_of(Config(cluster=ClusterConfig(listen="127.0.0.1:7000"))) == []

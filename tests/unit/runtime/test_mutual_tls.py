@@ -104,3 +104,37 @@ async def test_files_that_cannot_be_used_are_named(tmp_path: Path, ours: Authori
     ):
         with pytest.raises(InvalidSetting, match=setting):
             await MutualTlsNetwork(RealNetwork(), ca, cert, key).connect("127.0.0.1", 1, Line)
+
+
+def copy(target: Path, *sources: str) -> str:
+    target.write_bytes(b"".join(Path(each).read_bytes() for each in sources))
+    return str(target)
+
+
+async def test_renewed_certificates_count_from_the_next_connection_on(
+    tmp_path: Path, ours: Authority
+):
+    """A node that changes to another authority is known by those who know that one."""
+    cert, key, ca = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "both.pem"
+    old_cert, old_key = ours.issue("server")
+    server = MutualTlsNetwork(
+        RealNetwork(), copy(ca, ours.file), copy(cert, old_cert), copy(key, old_key)
+    )
+    client = network(tmp_path, ours, "client")
+    assert await talk(server, client) == b"hello"
+
+    directory = tmp_path / "next"
+    directory.mkdir()
+    following = Authority(directory, "The next authority")
+    newcomer = network(directory, following, "newcomer")
+    assert await talk(server, newcomer) == b""
+    copy(cert, old_key)
+    with pytest.raises(InvalidSetting):
+        server.reload()
+    assert await talk(server, client) == b"hello"  # the one before stays
+    new_cert, new_key = following.issue("server")
+    copy(cert, new_cert)
+    copy(key, new_key)
+    copy(ca, ours.file, following.file)
+    server.reload()
+    assert await talk(server, newcomer) == b"hello"

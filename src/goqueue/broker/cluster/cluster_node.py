@@ -63,6 +63,8 @@ class ClusterNode:
     def __init__(self, environment: Environment, config: Config, broker: ClusterBroker) -> None:
         environment = among_nodes(environment, config.cluster)
         self.environment = self._environment = environment
+        network = environment.network
+        self.tls = network if isinstance(network, MutualTlsNetwork) else None
         self._config = config
         self._broker = broker
         self._node: NodeFile | None = None

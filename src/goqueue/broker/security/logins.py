@@ -1,4 +1,4 @@
-"""Passwords, checked beside the event loop; wrong ones are answered late.
+"""Passwords, checked beside the event loop; wrong ones are answered late, and after some unchecked.
 
 To check a password takes milliseconds of a processor, by intention.  One is checked at a time, in a
 thread, so that a flood of guesses costs everybody else little; beyond `WAITING_MAX` further ones
@@ -12,12 +12,13 @@ from typing import Final
 
 from goqueue.cluster import Metadata
 from goqueue.model.config import AuthConfig
-from goqueue.model.errors import AuthenticationFailed, Overloaded
+from goqueue.model.errors import AuthenticationFailed, LoginThrottled, Overloaded
 from goqueue.model.ids import Instant
 from goqueue.runtime import Clock, Disk, Random
 from goqueue.security import (
     NONCE_BYTES,
     ClientFirst,
+    LoginThrottle,
     Principal,
     ScramCredential,
     ScramExchange,
@@ -49,48 +50,83 @@ class Logins:
         self._disk = disk  # whose threads compute
         self._random = random
         self._metadata = metadata
+        self._throttle = LoginThrottle()
+        self.throttled = 0  # logins that were refused unchecked
+        self.keys_used: dict[str, int] = {}  # by id, and when; see `keys.py`
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0
         self._secret = random.bytes(SECRET_BYTES)  # of this process
         self._right: dict[bytes, tuple[ScramCredential, Instant]] = {}
 
-    async def check_password(self, user: str, password: str) -> Principal:
+    async def check_password(self, user: str, password: str, host: str = "") -> Principal:
         """Raises `AuthenticationFailed`, late; or `Overloaded`."""
         found = self._metadata().security.credentials(user)
-        await self._check(user, password, next(iter(found.values()), None), WRONG)
+        await self._check(user, password, host, next(iter(found.values()), None), WRONG)
         return Principal(user)
 
-    async def check_api_key(self, text: str) -> Principal:
+    async def check_api_key(self, text: str, host: str = "") -> Principal:
         """The same for a key."""
-        key_id, secret = parse_api_key(text)
+        try:
+            key_id, secret = parse_api_key(text)
+        except AuthenticationFailed:
+            await self.refuse("", host)
+            raise
         key = self._metadata().security.api_keys.get(key_id)
-        await self._check(key_id, secret, None if key is None else key.credential, WRONG_KEY)
+        await self._check(key_id, secret, host, None if key is None else key.credential, WRONG_KEY)
         assert key is not None, "there is none that fits"
-        if key.expires_at and key.expires_at <= self._clock.now():
+        now = self._clock.now()
+        if key.expires_at and key.expires_at <= now:
             raise AuthenticationFailed(f"the API key {key_id} has expired", key.user)
+        self.keys_used[key_id] = now
         return Principal(key.user, key.roles)
 
     async def _check(
-        self, name: str, secret: str, credential: ScramCredential | None, problem: str
+        self, name: str, secret: str, host: str, credential: ScramCredential | None, problem: str
     ) -> None:
-        """What is not there takes as long as what does not fit."""
-        compared = credential or stand_in_credential(MECHANISM, name, self._secret)
+        """The same work is done for what is not there and for what does not fit."""
+        stand_in = self._stand_in(MECHANISM, name)
+        compared = stand_in if credential is None else credential
         mark = hmac.digest(self._secret, f"{len(name)}:{name}{secret}".encode(), "sha256")
         if self._is_remembered(mark, compared):
             return
+        self.admit(name, host)
         if not await self._match(compared, secret) or credential is None:
-            await self.delay_refusal()
+            await self.refuse(name, host)
             raise AuthenticationFailed(problem, name)
+        self.accept(name, host)
         self._remember(mark, compared)
 
-    def begin_scram(self, mechanism: str, first: ClientFirst) -> ScramExchange:
+    def begin_scram(self, mechanism: str, first: ClientFirst, host: str = "") -> ScramExchange:
         """A user that is not there is refused at the end, like one with another password."""
+        self.admit(first.user, host)
         found = self._metadata().security.credentials(first.user).get(mechanism)
-        credential = found or stand_in_credential(mechanism, first.user, self._secret)
-        return ScramExchange(credential, first, self._random.bytes(NONCE_BYTES).hex())
+        stand_in = self._stand_in(mechanism, first.user)  # made for those who are there, too
+        nonce = self._random.bytes(NONCE_BYTES).hex()
+        return ScramExchange(stand_in if found is None else found, first, nonce)
 
-    async def delay_refusal(self) -> None:
-        await self._clock.sleep(self._config.failed_login_delay_ms / 1000)
+    def _stand_in(self, mechanism: str, name: str) -> ScramCredential:
+        iterations = self._metadata().security.iterations
+        return stand_in_credential(mechanism, name, self._secret, iterations)
+
+    # --- those who guess ------------------------------------------------------------------------
+
+    def admit(self, name: str, host: str) -> None:
+        """Raises `LoginThrottled` if too many logins failed."""
+        wait = self._throttle.wait_ns(name, host, self._clock.instant())
+        if wait > 0:
+            self.throttled += 1
+            seconds = -(-wait // 1_000_000_000)
+            raise LoginThrottled(f"too many logins failed: try again in {seconds} s", name)
+
+    async def refuse(self, name: str, host: str) -> None:
+        """A login failed: note it, and return as late as its answer may go out."""
+        self._throttle.note_failure(name, host, self._clock.instant())
+        delay_ms = self._config.failed_login_delay_ms * self._throttle.delay_factor(name, host)
+        await self._clock.sleep(delay_ms / 1000)
+
+    def accept(self, name: str, host: str) -> None:
+        """It was right."""
+        self._throttle.note_success(name, host, self._clock.instant())
 
     async def _match(self, credential: ScramCredential, password: str) -> bool:
         if self._waiting >= WAITING_MAX:

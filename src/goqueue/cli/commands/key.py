@@ -26,12 +26,12 @@ def list_keys(client: "Client") -> None:
     found = client.api_keys()
     show(
         found,
-        ("ID", "NAME", "USER", "ROLES", "CREATED", "EXPIRES"),
+        ("ID", "NAME", "USER", "ROLES", "CREATED", "EXPIRES", "LAST USED"),
         rows_of(
             found,
             *("id", "name", "user"),
             lambda each: ", ".join(each.roles),
-            *("created_at", "expires_at"),
+            *("created_at", "expires_at", "last_used_at"),
         ),
         whole=("ID",),
         empty="no API keys",

@@ -8,6 +8,7 @@ from goqueue.cluster.metadata import (
     AclsRemoved,
     ApiKeyRemoved,
     ApiKeySet,
+    ApiKeysUsed,
     ClientQuotasChanged,
     Metadata,
     MetadataRecord,
@@ -72,6 +73,15 @@ def _decide(metadata: Metadata, change: SecurityRecord) -> Iterator[SecurityReco
             if change.key_id not in table.api_keys:
                 raise ApiKeyNotFound(f"there is no key {change.key_id[:80]!r}")
             yield change
+        case ApiKeysUsed():
+            keys = table.api_keys
+            newer = {
+                key_id: at
+                for key_id, at in change.times.items()
+                if key_id in keys and at > keys[key_id].last_used_at
+            }
+            if newer:
+                yield ApiKeysUsed(newer)
         case ClientQuotasChanged():
             yield from _decide_quotas(metadata, change)
 

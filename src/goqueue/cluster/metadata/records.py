@@ -226,6 +226,10 @@ class ApiKeyRemoved(msgspec.Struct, frozen=True, tag="api-key-removed"):
     key_id: str
 
 
+class ApiKeysUsed(msgspec.Struct, frozen=True, tag="api-keys-used"):
+    times: dict[str, int]  # milliseconds, by the key's id
+
+
 class ClientQuotasChanged(msgspec.Struct, frozen=True, tag="client-quotas"):
     entity: QuotaEntity
     changes: dict[str, float | None]  # rates a second; None: there is none any more
@@ -239,6 +243,7 @@ SecurityRecord = (
     | AclsRemoved
     | ApiKeySet
     | ApiKeyRemoved
+    | ApiKeysUsed
     | ClientQuotasChanged
 )
 

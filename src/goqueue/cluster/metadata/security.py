@@ -1,12 +1,15 @@
 """Users, their roles, access control lists and quotas, as the metadata has them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from goqueue.cluster.metadata.records import (
     AclsAdded,
     AclsRemoved,
     ApiKeyRemoved,
     ApiKeySet,
+    ApiKeysUsed,
     ClientQuotasChanged,
     RolesSet,
     ScramRemoved,
@@ -27,6 +30,8 @@ class SecurityTable:
         self._keys: dict[str, ApiKey] = {}  # by id
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}  # none is empty
         self.version = 0  # counts changes
+        self._iterations: tuple[int, ...] = ()
+        self._iterations_of = 0  # the version that these are of
 
     def copy(self) -> "SecurityTable":
         copy = SecurityTable()
@@ -65,6 +70,14 @@ class SecurityTable:
         """Of those for whom any are set; a change makes a new inner mapping."""
         return self._quotas
 
+    @property
+    def iterations(self) -> Sequence[int]:
+        """How often passwords are hashed, as users have it; each number once."""
+        if self._iterations_of != self.version:
+            found = {each.iterations for one in self._credentials.values() for each in one.values()}
+            self._iterations, self._iterations_of = tuple(sorted(found)), self.version
+        return self._iterations
+
     def credentials(self, user: str) -> Mapping[str, ScramCredential]:
         """By mechanism."""
         return self._credentials.get(user, {})
@@ -95,6 +108,11 @@ class SecurityTable:
                 self._keys[record.key.key_id] = record.key
             case ApiKeyRemoved():
                 self._keys.pop(record.key_id, None)
+            case ApiKeysUsed():
+                for key_id, at in record.times.items():
+                    key = self._keys.get(key_id)
+                    if key is not None:
+                        self._keys[key_id] = msgspec.structs.replace(key, last_used_at=at)
             case ClientQuotasChanged():
                 self._change_quotas(record)
 

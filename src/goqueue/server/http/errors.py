@@ -71,6 +71,7 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     errors.TransactionCoordinatorFenced: 409,
     errors.Unauthorized: 403,
     errors.AuthenticationFailed: 401,
+    errors.LoginThrottled: 429,
     errors.AccessDenied: 403,
     errors.TopicAccessDenied: 403,
     errors.GroupAccessDenied: 403,

@@ -61,6 +61,11 @@ class Access:
             return
         kind, shown = resource_type.name.lower().replace("_", " "), name[:NAME_LENGTH_SHOWN]
         text = f"{self.principal} lacks {operation.name} on {kind} {shown!r}"
+        self._refuse(operation.name, f"{resource_type.name.lower()}:{shown}", text)
+        raise _REFUSALS[resource_type](text)
+
+    def _refuse(self, operation: str, resource: str, reason: str) -> None:
+        """On record."""
         if self._audit is not None:
             self._audit.note(
                 "authorization",
@@ -69,11 +74,10 @@ class Access:
                 host=self.host,
                 listener="kafka",
                 request=self._request,
-                operation=operation.name,
-                resource=f"{resource_type.name.lower()}:{shown}",
-                reason=text,
+                operation=operation,
+                resource=resource,
+                reason=reason,
             )
-        raise _REFUSALS[resource_type](text)
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -83,9 +87,14 @@ class Access:
     def demand_topic(self, operation: Operation, name: str) -> None:
         self.demand(operation, ResourceType.TOPIC, name)
 
-    @property
-    def is_admin(self) -> bool:
-        return not self.is_enforced or self._permissions.is_admin(self.principal)
+    def demand_power_over(self, user: str) -> None:
+        """Who may alter the cluster may not become an administrator by it."""
+        if not self.is_enforced or self._permissions.is_admin(self.principal):
+            return
+        if self._permissions.is_admin(Principal(user)):
+            text = f"{self.principal} is no administrator, and User:{user} is one"
+            self._refuse("ALTER", f"user:{user[:NAME_LENGTH_SHOWN]}", text)
+            raise AccessDenied(text)
 
     def demand_creation(self, name: str) -> None:
         """Of a topic: who may create all of them may create this one."""

@@ -6,10 +6,16 @@ from typing import Final
 from goqueue.broker import Broker
 from goqueue.model.config import SASL_MECHANISMS, is_loopback, parse_address
 from goqueue.model.errors import AuthenticationFailed, Overloaded
-from goqueue.security import ANONYMOUS, Principal, claimed_principal
+from goqueue.security import ANONYMOUS, Principal, ScramCredential, claimed_principal
 from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.reply import ReplySlot
-from goqueue.server.kafka.sasl import IN_THE_CLEAR, OAUTHBEARER, SaslLogin, refuse_login
+from goqueue.server.kafka.sasl import (
+    IN_THE_CLEAR,
+    OAUTHBEARER,
+    PLAIN,
+    SaslLogin,
+    refuse_login,
+)
 from goqueue.server.tls import certificate_principal
 from goqueue.server.tokens import Tokens
 from goqueue.wire.apis import ApiKey
@@ -27,7 +33,9 @@ class Authentication:
         config = broker.config
         self.is_enabled = config.auth.enabled
         self.login_seconds = config.auth.login_ms / 1000
+        self._session_ms = config.auth.session_ms
         self._clock = broker.environment.clock
+        self._broker = broker
         self._audit = broker.audit
         self._logins = broker.logins
         self._principal_rules = config.tls.principal_rules
@@ -69,7 +77,12 @@ class Authentication:
         login = self._open.get(connection)
         if login is None:
             login = self._open[connection] = SaslLogin(
-                self._logins, self._tokens, self._mechanisms, self._clock
+                self._logins,
+                self._tokens,
+                self._mechanisms,
+                self._clock,
+                host=connection.host,
+                session_ms=self._session_ms,
             )
         request = decode_request(header.api_key, header.api_version, header.body)
         if header.api_key == ApiKey.SASL_HANDSHAKE:
@@ -97,6 +110,24 @@ class Authentication:
         del self._open[connection]
         self._note(connection.host, str(login.principal), login.mechanism)
         connection.log_in(login.principal, login.lifetime_ms)
+        connection.credential = self._credential(login.principal, login.mechanism)
+
+    def _credential(self, principal: Principal, mechanism: str) -> ScramCredential | None:
+        """What is kept of the password that was shown; PLAIN's may be kept for any mechanism."""
+        found = self._broker.metadata.security.credentials(principal.name)
+        if mechanism == PLAIN:
+            return next(iter(found.values()), None)
+        return found.get(mechanism)
+
+    def find_revocation(self, connection: KafkaConnection) -> str | None:
+        """Whether the password that it logged in with was changed or removed since."""
+        credential = connection.credential
+        if credential is None or connection.principal is None:
+            return None
+        found = self._broker.metadata.security.credentials(connection.principal.name)
+        if credential in found.values():
+            return None
+        return "the password it logged in with was changed or removed"
 
     def _note(self, host: str, principal: str, mechanism: str, problem: str = "") -> None:
         self._audit.note(

@@ -19,7 +19,7 @@ import structlog
 from goqueue.model.batch import Buffer
 from goqueue.model.config import KafkaConfig
 from goqueue.model.errors import GoQueueError
-from goqueue.security import Principal
+from goqueue.security import Principal, ScramCredential
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.server_log import ServerLog
 from goqueue.wire.apis import ApiKey
@@ -104,6 +104,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.last_active = 0.0  # loop time of the last byte either way
         self.closing = False
         self.principal: Principal | None = None  # None: it has to log in first
+        self.credential: ScramCredential | None = None  # that it logged in with, if it was one
         self._login_until = math.inf  # loop time
         self._unmuting: asyncio.TimerHandle | None = None  # while it is muted
         self._is_encrypted = False  # TLS has no half-closed connections

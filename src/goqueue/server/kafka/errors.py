@@ -49,6 +49,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     txn_errors.VersionGoesBack: ErrorCode.invalid_request,
     errors.Unauthorized: ErrorCode.cluster_authorization_failed,
     errors.AuthenticationFailed: ErrorCode.sasl_authentication_failed,
+    errors.LoginThrottled: ErrorCode.sasl_authentication_failed,
     errors.AccessDenied: ErrorCode.cluster_authorization_failed,
     errors.TopicAccessDenied: ErrorCode.topic_authorization_failed,
     errors.GroupAccessDenied: ErrorCode.group_authorization_failed,

@@ -162,7 +162,7 @@ class FrameListener:
             await self._environment.clock.sleep(REAP_SECONDS)
             now = loop.time()
             for connection in list(self._connections):
-                reason = connection.overdue(now)
+                reason = connection.overdue(now) or self.find_revocation(connection)
                 if reason is not None:
                     self.log_closing(connection, reason)
                     connection.abort()
@@ -175,6 +175,10 @@ class FrameListener:
             self._log.warning("closing a connection", peer=connection.peer, reason=reason)
 
     # --- what those who inherit say --------------------------------------------------------------
+
+    def find_revocation(self, connection: KafkaConnection) -> str | None:
+        """Why whoever logged in there may not go on, if so."""
+        return None
 
     def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
         """Who is there, as far as the connection itself says it; None: it has to log in."""

@@ -88,6 +88,9 @@ class KafkaListener(FrameListener):
         wait = self._broker.quotas.connection_wait_seconds(connection.host)
         return f"over the quota connection_creation_rate for {wait:.1f} s" if wait else None
 
+    def find_revocation(self, connection: KafkaConnection) -> str | None:
+        return self._authentication.find_revocation(connection)
+
     def connection_ended(self, connection: KafkaConnection) -> None:
         self._authentication.forget(connection)
         self._broker.queue_members.disconnect(connection.peer)

@@ -33,9 +33,11 @@ MECHANISM_LENGTH_MAX: Final = 40
 class Verifier(Protocol):
     """Who knows the passwords."""
 
-    async def check_password(self, user: str, password: str, /) -> Principal: ...
-    def begin_scram(self, mechanism: str, first: ClientFirst, /) -> ScramExchange: ...
-    async def delay_refusal(self) -> None: ...
+    async def check_password(self, user: str, password: str, host: str, /) -> Principal: ...
+    def begin_scram(self, mechanism: str, first: ClientFirst, host: str, /) -> ScramExchange: ...
+    def admit(self, name: str, host: str, /) -> None: ...
+    async def refuse(self, name: str, host: str, /) -> None: ...
+    def accept(self, name: str, host: str, /) -> None: ...
 
 
 class TokenVerifier(Protocol):
@@ -48,8 +50,18 @@ class SaslLogin:
     """One login of one connection."""
 
     def __init__(
-        self, verifier: Verifier, tokens: TokenVerifier, mechanisms: Sequence[str], clock: Clock
+        self,
+        verifier: Verifier,
+        tokens: TokenVerifier,
+        mechanisms: Sequence[str],
+        clock: Clock,
+        *,
+        host: str = "",
+        session_ms: int = 0,
     ) -> None:
+        """`session_ms` is after how long a password has to be shown again; 0: never."""
+        self._host = host
+        self._session_ms = session_ms
         self._verifier = verifier
         self._tokens = tokens
         self._clock = clock
@@ -76,11 +88,11 @@ class SaslLogin:
         data = bytes(request.auth_bytes)
         if self._mechanism == PLAIN:
             self.user, password = _parse_plain(data)
-            self.principal = await self._verifier.check_password(self.user, password)
+            self.principal = await self._verifier.check_password(self.user, password, self._host)
+            self.lifetime_ms = self._session_ms
             answer = b""
         elif self._mechanism == OAUTHBEARER:
-            self.principal, expires_at = await self._tokens.verify(_parse_bearer(data))
-            self.lifetime_ms = max(1, expires_at - self._clock.now())
+            await self._check_token(data)
             answer = b""
         else:
             answer = await self._go_on(self._mechanism, data)
@@ -92,11 +104,21 @@ class SaslLogin:
             session_lifetime=timedelta(milliseconds=self.lifetime_ms),
         )
 
+    async def _check_token(self, data: bytes) -> None:
+        self._verifier.admit("", self._host)
+        try:
+            self.principal, expires_at = await self._tokens.verify(_parse_bearer(data))
+        except AuthenticationFailed:
+            await self._verifier.refuse("", self._host)
+            raise
+        lifetime_ms = max(1, expires_at - self._clock.now())
+        self.lifetime_ms = min(lifetime_ms, self._session_ms or lifetime_ms)
+
     async def _go_on(self, mechanism: str, data: bytes) -> bytes:
         if self._scram is None:
             first = parse_client_first(data)
             self.user = first.user
-            exchange = self._verifier.begin_scram(mechanism, first)
+            exchange = self._verifier.begin_scram(mechanism, first, self._host)
             self._scram = Principal(first.user), exchange
             return exchange.server_first
         principal, exchange = self._scram
@@ -104,9 +126,11 @@ class SaslLogin:
         try:
             answer = exchange.finish(data)
         except AuthenticationFailed:
-            await self._verifier.delay_refusal()
+            await self._verifier.refuse(principal.name, self._host)
             raise
+        self._verifier.accept(principal.name, self._host)
         self.principal = principal
+        self.lifetime_ms = self._session_ms
         return answer
 
 

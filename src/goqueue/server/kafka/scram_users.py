@@ -104,6 +104,7 @@ async def _alter(
     code, message = ErrorCode.none, None
     try:
         context.access.demand_cluster(Operation.ALTER)
+        context.access.demand_power_over(name)
         changes = _changes(name, asked)
         await context.broker.change_security(changes)
     except _Refused as error:

@@ -267,3 +267,26 @@ async def test_the_brokers_own_topics_are_for_administrators(serving: Serving) -
         path = "/topics/__audit/partitions/0/messages?offset=0"
         assert (await client.get(path, auth=("reader", "reader"))).status_code == 403
         assert (await client.get(path, auth=("root", "root"))).status_code == 200
+
+
+async def test_a_missing_topic_is_created_by_who_may_create_it(serving: Serving) -> None:
+    async with guarded(serving) as (server, client):
+        for name in ("written", "made"):
+            await server.broker.users.put(name, name)
+            acl = {"principal": f"User:{name}", "operation": "write", "resource_type": "topic"}
+            body = {"acls": [{**acl, "resource_name": "*"}]}
+            if name == "made":
+                body["acls"].append({**acl, "operation": "create", "resource_name": "*"})
+            assert (await client.post("/admin/acls", json=body, auth=("root", "root"))).is_success
+        await server.broker.create_topic("there", partitions=1)
+
+        async def publish(user: str, topic: str) -> int:
+            messages = {"messages": [{"value": "x"}]}
+            path = f"/topics/{topic}/messages"
+            return (await client.post(path, json=messages, auth=(user, user))).status_code
+
+        assert await publish("written", "there") == 200
+        assert await publish("written", "lacking") == 403
+        assert not server.broker.has_topic("lacking")
+        assert await publish("made", "lacking") == 200
+        assert await publish("written", "lacking") == 200

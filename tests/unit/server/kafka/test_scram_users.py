@@ -3,14 +3,27 @@
 import hashlib
 from typing import Any
 
+import msgspec
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker
-from goqueue.security import derive_credential
+from goqueue.cluster.metadata import AclsAdded
+from goqueue.model.config import AuthConfig
+from goqueue.security import (
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    Pattern,
+    Permission,
+    Principal,
+    ResourceType,
+    derive_credential,
+)
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.client_codec import entity_of
 from goqueue.wire.messages import request_shape
-from tests.unit.server.kafka.asking import ask
+from tests.unit.broker.brokers import CONFIG, play
+from tests.unit.server.kafka.asking import access_of, ask
 
 SHA_256, SHA_512 = 1, 2
 
@@ -82,3 +95,39 @@ async def test_users_are_described_once_and_all_of_them_if_none_is_named(broker:
     answer = await ask(broker, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, users=request.users)
     codes = {each.user: each.error_code for each in answer.results}
     assert codes == {"ann": ErrorCode.duplicate_resource, "nobody": ErrorCode.resource_not_found}
+
+
+def test_who_may_alter_the_cluster_may_not_take_an_administrators_account():
+    async def story(broker: Broker) -> None:
+        await broker.users.put("root", "root", ("admin",))
+        await broker.users.put("plain", "plain")
+        allowed = Acl(
+            ResourceType.CLUSTER,
+            CLUSTER_NAME,
+            Pattern.LITERAL,
+            "User:delegate",
+            "*",
+            Operation.ALTER,
+            Permission.ALLOW,
+        )
+        await broker.change_security([AclsAdded((allowed,))])
+        names = ("root", "operator", "plain", "new")
+        fields = {"upsertions": [upsertion(name) for name in names]}
+        request = entity_of(request_shape(ApiKey.ALTER_USER_SCRAM_CREDENTIALS), fields)
+        for who, refused in (("delegate", {"root", "operator"}), ("root", set())):
+            answer = await ask(
+                broker,
+                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+                access=access_of(broker, Principal(who)),
+                deletions=request.deletions,
+                upsertions=request.upsertions,
+            )
+            found = {each.user for each in answer.results if each.error_code}
+            assert found == refused
+            assert {each.error_code for each in answer.results} <= {
+                ErrorCode.none,
+                ErrorCode.cluster_authorization_failed,
+            }
+
+    auth = AuthConfig(enabled=True, super_users=["operator"])
+    play(story, msgspec.structs.replace(CONFIG, auth=auth))

@@ -59,7 +59,7 @@ class HttpListener:
             served = RoutedApp(app, broker, broker.others)
         audit = HttpAudit(broker.audit, broker.permissions, broker.environment.clock)
         if broker.permissions.is_enforced:
-            served = AuthorizedApp(served, app, broker.permissions, audit)
+            served = AuthorizedApp(served, app, broker.permissions, audit, broker.has_topic)
         served = MeteredApp(served, app, broker.quotas)
         gate = Gate(
             served,

@@ -280,7 +280,7 @@ async def _answer(send: Send, status: int, problem: Problem) -> None:
     ]
     if status == 401:
         headers.append(CHALLENGE)
-    if status == 503:
+    if status in (429, 503):
         headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -116,6 +116,7 @@ def _key(key: ApiKey) -> KeyBody:
         list(key.roles),
         time_text(key.created_at),
         time_text(key.expires_at) if key.expires_at else None,
+        time_text(key.last_used_at) if key.last_used_at else None,
     )
 
 

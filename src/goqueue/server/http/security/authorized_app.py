@@ -15,11 +15,11 @@ from litestar.utils.path import normalize_path
 
 from goqueue.broker.security.permissions import Permissions
 from goqueue.model.errors import AccessDenied, GoQueueError
-from goqueue.security import Principal
+from goqueue.security import Operation, Principal, ResourceType
 from goqueue.server.http.forwarding.forwarder import send_error
 from goqueue.server.http.forwarding.transaction_routing import ReadBody
 from goqueue.server.http.security.audited import HttpAudit
-from goqueue.server.http.security.demands import DEMANDS, Asked, Demand, template_text
+from goqueue.server.http.security.demands import CREATING, DEMANDS, Asked, Demand, template_text
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
 from goqueue.server.http.security.registry_demands import REGISTRY_TEMPLATES, registry_demands
 
@@ -33,8 +33,14 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 class AuthorizedApp:
     def __init__(
-        self, app: App, router: Litestar, permissions: Permissions, audit: HttpAudit
+        self,
+        app: App,
+        router: Litestar,
+        permissions: Permissions,
+        audit: HttpAudit,
+        has_topic: Callable[[str], bool],
     ) -> None:
+        self._has_topic = has_topic
         self._app = app
         self._router = router
         self._permissions = permissions
@@ -70,8 +76,25 @@ class AuthorizedApp:
             reader = ReadBody(receive)
             receive, body = reader, _decode(await reader.read())
         fields = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=QUERY_FIELDS_MAX)
-        self._demand(scope, demands, Asked(parameters, fields, body))
+        asked = Asked(parameters, fields, body)
+        self._demand(scope, demands, asked)
+        if f"{scope['method']} {template_text(template)}" in CREATING:
+            self._demand_creation(scope, demands, asked)
         return receive
+
+    def _demand_creation(self, scope: Scope, demands: list[Demand], asked: Asked) -> None:
+        """Of topics that are missing; who may create all of them may create these."""
+        names = {
+            name
+            for each in demands
+            if each.resource_type is ResourceType.TOPIC and each.operation is Operation.WRITE
+            for name in each.names(asked)
+        }
+        missing = sorted(name for name in names if not self._has_topic(name))
+        principal, host = scope[PRINCIPAL_KEY], client_host(scope)
+        if missing and not self._permissions.allows_cluster(principal, host, Operation.CREATE):
+            create = Demand(Operation.CREATE, ResourceType.TOPIC, lambda _: missing)
+            self._demand(scope, [create], asked)
 
     def _demand(self, scope: Scope, demands: list[Demand], asked: Asked) -> None:
         principal, host = scope[PRINCIPAL_KEY], client_host(scope)

@@ -326,6 +326,16 @@ DEMANDS: Final[Mapping[str, list[Demand]]] = {
     "GET /readyz": NOTHING,
 }
 
+# They create a topic that is missing (`topics.auto_create`).
+CREATING: Final = frozenset(
+    {
+        "POST /topics/{topic}/messages",
+        "POST /transactions/publish",
+        "POST /transactions/messages",
+        "POST /transactions/add-partition",
+    }
+)
+
 # Backups have everything in them; users and ACLs are who may do everything.
 ADMIN_ONLY: Final = frozenset(
     {

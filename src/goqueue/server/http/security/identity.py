@@ -32,7 +32,7 @@ class Identification:
         shown: Principal | None = scope.get("extensions", {}).get(PRINCIPAL_KEY)
         header = headers.get(b"authorization")
         if header is None and (key := headers.get(b"x-api-key")):
-            return await self._logins.check_api_key(key.decode("latin-1"))
+            return await self._logins.check_api_key(key.decode("latin-1"), client_host(scope))
         if header is None:
             if shown is None:
                 raise AuthenticationFailed(
@@ -41,14 +41,21 @@ class Identification:
             return shown
         scheme, _, value = header.partition(b" ")
         if scheme.lower() == b"bearer":
-            return await self._check_bearer(value.decode("latin-1").strip())
-        return await self._logins.check_password(*_parse_basic(header))
+            return await self._check_bearer(value.decode("latin-1").strip(), client_host(scope))
+        return await self._logins.check_password(*_parse_basic(header), client_host(scope))
 
-    async def _check_bearer(self, text: str) -> Principal:
+    async def _check_bearer(self, text: str, host: str) -> Principal:
         """A key of ours, or a token of an identity provider."""
-        if self._tokens.is_enabled and not text.startswith("gq_"):
+        if not self._tokens.is_enabled or text.startswith("gq_"):
+            return await self._logins.check_api_key(text, host)
+        if self._tokens.is_remembered(text):
             return (await self._tokens.verify(text)).principal
-        return await self._logins.check_api_key(text)
+        self._logins.admit("", host)
+        try:
+            return (await self._tokens.verify(text)).principal
+        except AuthenticationFailed:
+            await self._logins.refuse("", host)
+            raise
 
 
 def client_host(scope: Mapping[str, Any]) -> str:

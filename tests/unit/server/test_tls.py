@@ -1,0 +1,62 @@
+"""Certificates that are replaced, and that expire."""
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from goqueue.model.config import TlsConfig
+from goqueue.model.errors import InvalidSetting
+from goqueue.runtime import MutualTlsNetwork, RealNetwork, real_environment
+from goqueue.server.tls import ServerTls, WatchedCertificate, watch_nodes
+from tests.conformance.certificates import Authority
+
+DAY = 86_400
+
+
+def test_changed_files_are_read_again_and_damaged_ones_change_nothing(tmp_path: Path):
+    authority = Authority(tmp_path)
+    cert, key = map(Path, authority.issue("server"))
+    clock = real_environment(16).clock
+    certificate = ServerTls(TlsConfig(cert_file=str(cert), key_file=str(key)), clock).certificate
+    good = cert.read_bytes()
+    with capture_logs() as logs:
+        certificate.refresh()
+        cert.write_text("damaged")
+        certificate.refresh()
+        cert.write_bytes(good)
+        certificate.refresh()
+    events = [each["event"] for each in logs]
+    assert events.count("certificate not read, the one before stays") == 1
+    assert events[-1] == "certificate read again" or "expires" in events[-1]
+
+
+def test_before_a_certificate_expires_the_log_warns_once_a_day(tmp_path: Path):
+    cert, _ = Authority(tmp_path).issue("server")
+
+    class Clock:
+        at = 0.0
+
+        def now(self) -> int:
+            return int(self.at * 1000)
+
+    clock = Clock()
+    watched = WatchedCertificate(cert, (), lambda: None, clock)  # type: ignore[arg-type]
+
+    def warnings_at(left: float) -> int:
+        clock.at = watched.expires_at - left
+        with capture_logs() as logs:
+            watched.refresh()
+            watched.refresh()
+        return len(logs)
+
+    assert [warnings_at(days * DAY) for days in (15, 13.9, 13.5, 12, -1)] == [0, 1, 0, 1, 1]
+
+
+def test_the_nodes_certificate_is_watched_too(tmp_path: Path):
+    authority = Authority(tmp_path)
+    network = MutualTlsNetwork(RealNetwork(), authority.file, *authority.issue("node"))
+    clock = real_environment(16).clock
+    assert watch_nodes(network, clock).expires_at > clock.now() / 1000
+    with pytest.raises(InvalidSetting, match="cert_file"):
+        watch_nodes(MutualTlsNetwork(RealNetwork(), "ca", "lacking", "key"), clock)
