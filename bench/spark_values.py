@@ -14,12 +14,13 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
 
 from bench.spark_broker import Broker
+from bench.spark_cpu import jvm_pid, spark_cpu
 from goqueue.client import Client
 from goqueue.client.kafka import KafkaClient
 from goqueue.model.batch import encode
@@ -65,6 +66,14 @@ SCHEMAS = {
 }
 
 
+class Pass(NamedTuple):
+    """Of one reading of a topic: seconds on the clock, and of the processor."""
+
+    seconds: float
+    jvm: float
+    workers: float
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--records", type=int, default=1_000_000)
@@ -95,16 +104,23 @@ def _measure(broker: Broker, records: int, repeats: int) -> None:
             jobs[f"{topic:8} {size:4.0f} B, {name}"] = frame
         found = frame.selectExpr("count(*)", "sum(value.id)").first()
         assert tuple(found) == (records, records * (records - 1) // 2), found
-    taken: dict[str, list[float]] = {name: [] for name in jobs}
+    jvm = jvm_pid(spark)
+    passes: dict[str, list[Pass]] = {name: [] for name in jobs}
     for _ in range(WARM_UPS + repeats):
         for name, frame in jobs.items():
-            began = time.perf_counter()
+            before, began = spark_cpu(jvm), time.perf_counter()
             frame.write.format("noop").mode("overwrite").save()
-            taken[name].append(time.perf_counter() - began)
-    for name, seconds in taken.items():
-        warm = seconds[WARM_UPS:]
-        rates = records / 1e6 / statistics.median(warm), records / 1e6 / min(warm)
-        print(f"  {name:24} {rates[0]:5.2f} ({rates[1]:.2f}) M rows/s", flush=True)
+            seconds, after = time.perf_counter() - began, spark_cpu(jvm)
+            passes[name].append(
+                Pass(seconds, after.jvm - before.jvm, after.workers - before.workers)
+            )
+    print(f"  {'':24} M rows/s, median (best); CPU us a row, least: JVM, workers")
+    for name, found in passes.items():
+        warm = found[WARM_UPS:]
+        median = records / 1e6 / statistics.median(each.seconds for each in warm)
+        best = records / 1e6 / min(each.seconds for each in warm)
+        java, python = (min(each[at] for each in warm) / records * 1e6 for at in (1, 2))
+        print(f"  {name:24} {median:5.2f} ({best:.2f}) {java:6.2f} {python:6.2f}", flush=True)
     _without_spark(min(records, 200_000))
 
 

@@ -140,6 +140,7 @@ def test_http_tells_the_path_of_each_invalid_message(server: Server, person: tup
         "/name",
     )
     assert third["error"]["details"]["path"] == "/age"
+    assert second["error"]["message"].endswith('at /name: 5 is not of type "string"')
     alone = httpx.post(url, json={"messages": [{"value": {}}]})
     assert alone.status_code == 400
     assert '"name" is a required property' in alone.json()["error"]["message"]

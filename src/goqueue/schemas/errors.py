@@ -134,5 +134,7 @@ class SchemaViolation(InvalidRecords):
         schema_id: int | None = None,
     ) -> None:
         super().__init__(rule, indexes or [0])
+        if indexes is None:  # a message that has an answer of its own
+            self.args = (rule,)
         self.path = path
         self.schema_id = schema_id  # None: the record names none that is known

@@ -114,7 +114,8 @@ def _find(field: Field, written: dict[str, Field]) -> Field | None:
 
 
 def _symbols(reader: Enum, writer: Enum, path: str) -> Found:
-    missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+    known = frozenset(reader.symbols)
+    missing = [symbol for symbol in writer.symbols if symbol not in known]
     if not missing or reader.default is not None:
         return []
     text = f"the reader has no symbol {', '.join(missing[:5])}, and no default"

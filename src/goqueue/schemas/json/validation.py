@@ -1,6 +1,6 @@
 """Payloads against a JSON Schema: jsonschema-rs, compiled once, within bounds."""
 
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 import msgspec
@@ -25,6 +25,8 @@ _DRAFTS = {
     "2020-12": (jsonschema_rs.Draft202012Validator, jsonschema_rs.Draft202012),
 }
 DEFAULT_DRAFT = "draft-07"
+TYPED_BYTES_MAX: Final = 64 * 1024  # of a payload that is decoded before its values are counted
+OPENED_STEPS: Final = 2  # by which a list or object takes longer than another value
 
 
 def draft_of(document: Node) -> str:
@@ -61,9 +63,10 @@ class JsonValidator:
         self._looks = looks
 
     def check(self, payload: memoryview) -> Problem | None:
-        if self._typed is not None and self._is_accepted(self._typed, payload):
+        is_small = len(payload) <= TYPED_BYTES_MAX
+        if is_small and self._typed is not None and self._is_accepted(self._typed, payload):
             return None
-        return self._check_wholly(payload)
+        return self._check_wholly(bytes(payload))
 
     def _is_accepted(self, typed: Typed, payload: memoryview) -> bool:
         """If not, it may be valid all the same."""
@@ -78,24 +81,25 @@ class JsonValidator:
             return False
         return True
 
-    def _check_wholly(self, payload: memoryview) -> Problem | None:
+    def _check_wholly(self, data: bytes) -> Problem | None:
+        """What it would cost is looked at first: neither decoding nor validating can be ended."""
+        opened = _count_opened(data)
+        values = 1 + opened + data.count(b",")  # at most
+        steps = values + OPENED_STEPS * opened
+        work = self._looks.at(opened) * steps
+        if opened > PAYLOAD_DEPTH_MAX or work > REASON_WORK_MAX:
+            if steps >= WORK_MAX:
+                return Problem("", f"{values} values take too long to validate")
+            depth = _measure_depth(data)
+            if depth > PAYLOAD_DEPTH_MAX:
+                return Problem("", f"nested deeper than {PAYLOAD_DEPTH_MAX} levels")
+            work = self._looks.at(depth) * steps
+            if work >= WORK_MAX:  # what is more than that is counted as that
+                return Problem("", f"{depth} levels of {values} values take too long to validate")
         try:
-            document = msgspec.json.decode(payload)
+            document = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return Problem("", f"not JSON: {error}")
-        data = bytes(payload)
-        depth = _count_opened(data)  # at most
-        values = 1 + depth + data.count(b",")
-        if depth > PAYLOAD_DEPTH_MAX or self._looks.at(depth) * values > REASON_WORK_MAX:
-            return self._check_costly(document, _measure_depth(data), values)
-        return None if self._compiled.is_valid(document) else self._explain(document)
-
-    def _check_costly(self, document: Any, depth: int, values: int) -> Problem | None:
-        if depth > PAYLOAD_DEPTH_MAX:
-            return Problem("", f"nested deeper than {PAYLOAD_DEPTH_MAX} levels")
-        work = self._looks.at(depth) * values
-        if work > WORK_MAX:
-            return Problem("", f"{depth} levels of {values} values take too long to validate")
         if self._compiled.is_valid(document):
             return None
         if work > REASON_WORK_MAX:

@@ -5,7 +5,7 @@
 A validator of this schema looks twice at a list, four times at a list in it, and so on: a payload
 of forty brackets takes years.  The looks for a payload's depth, times its values, bound what it
 costs to validate, and are known before.  A schema that refers to itself for the same value has no
-meaning, and is refused.
+meaning, and is refused; so is one whose references double until no value could be validated.
 """
 
 from typing import Any
@@ -78,6 +78,10 @@ class Looks:
         own = [1] * len(order)
         for each in order:
             own[each] = min(1 + sum(own[other] for other in self._edges[each].same), WORK_MAX)
+        if max(own) >= WORK_MAX:
+            raise InvalidSchema(
+                f"references and alternatives lead to {WORK_MAX:,} subschemas or more for one value"
+            )
         level, steps = own, 0
         self._by_depth.append(own[0])
         while len(self._by_depth) <= PAYLOAD_DEPTH_MAX and steps <= _STEPS_MAX:

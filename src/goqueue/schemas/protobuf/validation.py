@@ -47,6 +47,7 @@ class ProtobufValidator:
     def __init__(self, file: FileDescriptor, *, has_indexes: bool = True) -> None:
         self._file = file
         self._has_indexes = has_indexes
+        self._first = find_message(file, ())  # which most payloads are
 
     def check(self, payload: memoryview) -> Problem | None:
         indexes: Sequence[int] = ()
@@ -56,7 +57,8 @@ class ProtobufValidator:
             if found is None:
                 return Problem("", "the message indexes after the schema id are cut off")
             indexes, start = found
-        descriptor = find_message(self._file, indexes)
+        is_first = not indexes or indexes == [0]
+        descriptor = self._first if is_first else find_message(self._file, indexes)
         if descriptor is None:
             return Problem("", f"the schema has no message at {list(indexes)}")
         message = message_factory.GetMessageClass(descriptor)()

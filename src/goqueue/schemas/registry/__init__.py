@@ -1,7 +1,8 @@
 """The registry's state machine: subjects, versions, ids, levels and modes."""
 
-from goqueue.schemas.registry.machine import GLOBAL, LATEST, RegistryMachine
+from goqueue.schemas.registry.machine import RegistryMachine
 from goqueue.schemas.registry.records import RegistryRecord
+from goqueue.schemas.registry.state import GLOBAL, LATEST
 from goqueue.schemas.registry.subjects import (
     Mode,
     StoredSchema,

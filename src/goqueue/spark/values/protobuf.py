@@ -6,8 +6,10 @@ one with presence is null.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -54,17 +56,45 @@ class ProtobufReader:
         self._leaves = 0
         self.type: Any = self._struct(message, ())
         self._class = message_factory.GetMessageClass(message)
+        self._has_required = _has_required(message, set())
 
     def read(self, payloads: Payloads, writer: ProtobufSchema) -> Read:
+        messages = self._parse_all(payloads, writer)
+        if messages is not None:
+            return Read(_column(messages, self._message, self.type), Bad())
         bad = Bad()
-        messages: list[Any] = []
+        found: list[Any] = []
         for row in range(len(payloads.starts)):
             try:
-                messages.append(self._parse(payloads.payload(row), payloads.is_framed, writer))
+                found.append(self._parse(payloads.payload(row), payloads.is_framed, writer))
             except (DecodeError, ValueError) as error:
                 bad[row] = str(error)
-                messages.append(None)
-        return Read(_column(messages, self._message, self.type), bad)
+                found.append(None)
+        return Read(_column(found, self._message, self.type), bad)
+
+    def _parse_all(self, payloads: Payloads, writer: ProtobufSchema) -> list[Any] | None:
+        """Where all are the first message of their schema, as most are; None if one is not."""
+        starts = payloads.starts
+        if payloads.is_framed:
+            octets = np.frombuffer(payloads.octets, np.uint8)
+            first = find_message(writer.file, ())
+            if first is None or first.full_name != self._message.full_name:
+                return None
+            if bool((starts >= payloads.ends).any()) or bool(octets[starts].any()):
+                return None  # a zero stands for the first message
+            starts = starts + 1
+        data = bytes(payloads.octets)
+        parse = self._class.FromString
+        ends = payloads.ends.tolist()
+        try:
+            found = [
+                parse(data[start:end]) for start, end in zip(starts.tolist(), ends, strict=True)
+            ]
+        except DecodeError:
+            return None
+        if self._has_required and not all(each.IsInitialized() for each in found):
+            return None
+        return found
 
     def _parse(self, payload: memoryview, is_framed: bool, writer: ProtobufSchema) -> Any:
         start = 0
@@ -116,6 +146,17 @@ class ProtobufReader:
         return pa.timestamp("us", "UTC") if message is not None else PLAIN[field.type]
 
 
+def _has_required(message: Descriptor, seen: set[str]) -> bool:
+    """Somewhere in it."""
+    if message.full_name in seen:
+        return False
+    seen.add(message.full_name)
+    inside = [each.message_type for each in message.fields if each.message_type is not None]
+    return any(each.is_required for each in message.fields) or any(
+        _has_required(each, seen) for each in inside
+    )
+
+
 def _map_entry(field: FieldDescriptor) -> Descriptor | None:
     message = field.message_type
     return message if message is not None and message.GetOptions().map_entry else None
@@ -143,13 +184,13 @@ def _field_column(messages: Sequence[Any], field: FieldDescriptor, kind: Any) ->
         lists = [[] if each is None else getattr(each, name) for each in messages]
         items = _values([item for each in lists for item in each], field, kind.value_type)
         return pa.ListArray.from_arrays(_offsets(lists), items)
+    get = attrgetter(name)
     if field.has_presence:
         found = [
-            getattr(each, name) if each is not None and each.HasField(name) else None
-            for each in messages
+            get(each) if each is not None and each.HasField(name) else None for each in messages
         ]
     else:
-        found = [None if each is None else getattr(each, name) for each in messages]
+        found = [None if each is None else get(each) for each in messages]
     return _values(found, field, kind)
 
 

@@ -29,7 +29,7 @@ def check(schema: Any, payload: bytes) -> str | None:
         ({"type": "string"}, b"{", "/: not JSON"),
         ({"type": "string"}, b"\xff", "/: not JSON"),
         ({}, b"[" * 200 + b"]" * 200, "/: nested deeper than 100 levels"),
-        ({}, b"[" * 100_000, "/: not JSON"),
+        ({}, b"[" * 100_000, "/: nested deeper"),
     ],
 )
 def test_a_payload_is_checked(schema: Any, payload: bytes, problem: str | None):

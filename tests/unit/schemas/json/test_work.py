@@ -1,7 +1,12 @@
 """How often a schema makes a validator look at one value."""
 
+import json
 from typing import Any
 
+import pytest
+
+from goqueue.schemas import SchemaText, SchemaType, parse_schema
+from goqueue.schemas.errors import InvalidSchema
 from goqueue.schemas.json.references import References
 from goqueue.schemas.json.work import Looks
 from goqueue.schemas.limits import WORK_MAX
@@ -26,9 +31,27 @@ def test_alternatives_that_are_recursive_multiply():
     assert looks(twice, 50) == WORK_MAX
 
 
-def test_a_chain_of_definitions_that_doubles_is_seen():
+def doubling(count: int) -> dict[str, Any]:
     definitions: dict[str, Any] = {"d0": {"type": "string"}}
-    for index in range(1, 30):
+    for index in range(1, count):
         ref = {"$ref": f"#/definitions/d{index - 1}"}
         definitions[f"d{index}"] = {"allOf": [ref, dict(ref)]}
-    assert looks({"$ref": "#/definitions/d29", "definitions": definitions}, 0) == WORK_MAX
+    return {"$ref": f"#/definitions/d{count - 1}", "definitions": definitions}
+
+
+def test_a_chain_of_definitions_that_doubles_is_refused():
+    assert 2**10 < looks(doubling(10), 0) < WORK_MAX
+    inside = {"items": doubling(30), "definitions": doubling(30)["definitions"]}
+    for schema in (doubling(30), inside):
+        with pytest.raises(InvalidSchema, match="1,000,000 subschemas or more for one value"):
+            looks(schema, 0)
+
+
+def test_a_chain_that_is_just_not_refused_ends():
+    """The bound is for a value, and a payload with two of them would take more."""
+    schema = {"items": doubling(16), "definitions": doubling(16)["definitions"]}
+    validator = parse_schema(SchemaText(json.dumps(schema), SchemaType.JSON), {}).compile()
+    assert validator.check(memoryview(b'["x"]')) is None
+    found = validator.check(memoryview(b"[" + b'"x",' * 9 + b"1]"))
+    assert found is not None
+    assert "take too long" in found.text

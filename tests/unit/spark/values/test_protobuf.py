@@ -100,6 +100,28 @@ def test_what_is_no_message_is_bad_and_nothing_else():
     assert "cut off" in found.bad[3]
 
 
+def test_a_required_field_that_is_missing_is_bad_and_nothing_else():
+    text = """syntax = "proto2";
+    message Box { optional Lid lid = 1; } message Lid { required int32 size = 1; }"""
+    schema = parse_protobuf(text, {})
+    column, bad = ProtobufReader(schema).read(
+        payloads([b"\0\x0a\x02\x08\x05", b"\0\x0a\x00", b"\0"]), schema
+    )
+    assert column.to_pylist() == [{"lid": {"size": 5}}, None, {"lid": None}]
+    assert list(bad) == [1]
+    assert "required" in bad[1]
+
+
+def test_a_message_that_is_not_the_first_is_read_by_its_name():
+    wrapped = FILE.replace("message Order", "message Before { int32 x = 1; } message Order")
+    order = ORDER(id=5, note="x").SerializeToString()
+    found = ProtobufReader(SCHEMA).read(
+        payloads([b"\x02\x02" + order, b"\0" + order]), parse_protobuf(wrapped, {})
+    )
+    assert [row and row["id"] for row in found.column.to_pylist()] == [5, None]
+    assert found.bad == {1: "message Before and not Order"}
+
+
 def test_columns_are_written_as_messages():
     order = ORDER(id=5, note="x", kind=1, sizes=[1, 2])
     order.at.FromDatetime(datetime(2026, 1, 2, tzinfo=UTC))
