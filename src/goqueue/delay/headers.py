@@ -23,7 +23,6 @@ DELIVER_AT_HEADER: Final = "gq-deliver-at"
 FROM_HEADER: Final = "gq-delayed-from"
 PUBLISHED_HEADER: Final = "gq-published-at"
 OURS: Final = frozenset((DELAY_HEADER, DELIVER_AT_HEADER, FROM_HEADER, PUBLISHED_HEADER))
-MARK: Final = b"q-del"  # is in both headers that delay, and begins with a rare byte
 DUE_MAX: Final = Timestamp(253_402_300_799_999)  # the end of the year 9999
 NOT_DELAYED: Final = Timestamp(-1)
 
@@ -32,7 +31,11 @@ _SMALL_BYTES: Final = 1024
 
 _options = re2.Options()
 _options.encoding = re2.Options.Encoding.LATIN1
-_mark: Final = re2.compile(MARK, _options)
+# As records have them: a length, zigzag, and the name.  Such a byte is in no text and no base64.
+_MARKS: Final = tuple(
+    bytes((2 * len(name),)) + name.encode() for name in (DELAY_HEADER, DELIVER_AT_HEADER)
+)
+_marks: Final = tuple(re2.compile(re2.escape(each), _options) for each in _MARKS)
 
 
 def due_of(headers: Headers, now: Timestamp) -> Timestamp:
@@ -108,10 +111,12 @@ def publish_time(headers: Headers) -> int:
 
 
 def may_hold_delays(data: Buffer) -> bool:
-    """Whether a header that delays may be in the bytes, which are not compressed.
+    """Whether a header that delays may be in the records, which are not compressed.
 
-    RE2 looks for a byte that is rare, 30 times as fast as `in`, and takes longer to begin.
+    RE2 looks for the first byte of a mark, many times as fast as `in`, and takes longer to begin:
+    17 µs a MiB of JSON, 35 of base64, 130 of random bytes.
     """
     if len(data) < _SMALL_BYTES:
-        return MARK in bytes(data)
-    return _mark.search(data) is not None
+        some = bytes(data)
+        return any(each in some for each in _MARKS)
+    return any(each.search(data) is not None for each in _marks)

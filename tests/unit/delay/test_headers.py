@@ -14,6 +14,7 @@ from goqueue.delay.headers import (
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.ids import Timestamp
 from goqueue.model.record import Record
+from goqueue.model.records import encode_records
 
 NOW = Timestamp(1_800_000_000_000)
 
@@ -66,8 +67,14 @@ def test_a_waiting_message_names_its_place_and_keeps_its_own_headers():
     assert publish_time(()) == -1
 
 
-def test_marks_are_found_in_bytes():
-    assert may_hold_delays(b"..gq-delay-ms..")
-    assert may_hold_delays(b"x" * 5000 + b"gq-deliver-at" + b"x" * 5000)
-    assert not may_hold_delays(b"x" * 5000 + b"gq-ttl-ms, gq-priority" + b"x" * 5000)
-    assert not may_hold_delays(memoryview(b"gq-ttl-ms"))
+@pytest.mark.parametrize("others", [0, 5000], ids=["small", "large"])
+@pytest.mark.parametrize("name", ["gq-delay-ms", "gq-deliver-at", "gq-ttl-ms", "gq-delayed-from"])
+def test_headers_that_delay_are_found_among_other_bytes(name: str, others: int):
+    """Also where a value has the name in it, which is no header."""
+    records = [
+        Record(0, 0, None, b"x" * others + b"a " + name.encode()),
+        Record(1, 0, None, b"v", ((name, b"1"),)),
+    ]
+    is_delay = name in ("gq-delay-ms", "gq-deliver-at")
+    assert may_hold_delays(encode_records(records, 0, 0)) == is_delay
+    assert not may_hold_delays(encode_records(records[:1], 0, 0))
