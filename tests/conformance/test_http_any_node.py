@@ -1,4 +1,4 @@
-"""Every GET of the OpenAPI document gives the same at any of three nodes, and writes may go to any.
+"""Every GET of the OpenAPI document gives the same at any of three nodes.
 
 The topic's partitions, its dead letters and what is in flight are led by different nodes.  What a
 node tells of itself is left out.
@@ -129,61 +129,6 @@ def test_every_get_gives_the_same_at_any_node(nodes: HttpNodes):
         else:
             differing[path] = [ask(nodes, number, path) for number in (1, 2, 3)]
     assert differing == {}
-
-
-# Each step is asked of another node than the one before it, and in turn of all of them.
-WRITES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("POST", "/topics", {"name": "made-{n}", "partitions": 3}),
-    ("POST", "/topics/made-{n}/messages", {"messages": [{"value": "x", "partition": 1}]}),
-    ("POST", "/topics/made-{n}/messages", {"messages": [{"value": str(i)} for i in range(9)]}),
-    ("PATCH", "/topics/made-{n}/settings", {"set": {"retention.ms": "86400000"}}),
-    ("POST", "/groups/stream-{n}/offsets", {"offsets": {"made-{n}": {"1": 1}}}),
-    ("PUT", "/groups/queue-{n}/queue", {"max_failures": 5}),
-    ("POST", "/queues/made-{n}/receive", {"group": "queue-{n}", "consumer": "c", "wait": "5s"}),
-    ("POST", "/producers/init", {"transactional_id": "tx-{n}"}),
-    ("POST", "/transactions/force-abort", {"transactional_id": "tx-{n}"}),
-    (
-        "POST",
-        "/schedules",
-        {"name": "s-{n}", "topic": "made-{n}", "cron": "@yearly", "message": {"value": "again"}},
-    ),
-    ("POST", "/schedules/s-{n}/pause", {}),
-    ("POST", "/schedules/s-{n}/resume", {}),
-    ("DELETE", "/schedules/s-{n}", {}),
-    ("POST", "/schemas/subjects/subject-{n}/versions", {"schema": '"string"'}),
-    ("PUT", "/schemas/config/subject-{n}", {"compatibility": "NONE"}),
-    ("POST", "/admin/topics/made-{n}/partitions", {"count": 4}),
-    ("DELETE", "/groups/stream-{n}", {}),
-    ("DELETE", "/topics/made-{n}", {}),
-)
-
-
-def named(found: Any, number: int) -> Any:
-    """With the number in all its texts."""
-    if isinstance(found, dict):
-        return {named(key, number): named(each, number) for key, each in found.items()}
-    if isinstance(found, list):
-        return [named(each, number) for each in found]
-    return found.replace("{n}", str(number)) if isinstance(found, str) else found
-
-
-def write(nodes: HttpNodes, at: int, method: str, path: str, body: dict[str, Any]) -> str:
-    """What is wrong; empty when it was done."""
-    reply = nodes.ask(at, method, path, **body)
-    for _ in range(10 * ATTEMPTS_MAX):
-        if reply.status_code != 404:  # the node may not have heard of the topic yet
-            break
-        reply = nodes.ask(at, method, path, **body)
-    return "" if reply.status_code < 300 else f"{method} {path} at node {at}: {reply.text}"
-
-
-def test_writes_are_carried_out_at_any_node(nodes: HttpNodes):
-    problems = []
-    for number in (1, 2, 3):
-        for step, (method, path, body) in enumerate(WRITES):
-            at = (number + step) % 3 + 1
-            problems.append(write(nodes, at, method, named(path, number), named(body, number)))
-    assert [each for each in problems if each] == []
 
 
 def test_a_stream_of_events_has_messages_of_all_leaders_at_any_node(nodes: HttpNodes):
