@@ -11,7 +11,7 @@ import structlog
 from goqueue.broker.cluster.forwarding import Decider, carry_out
 from goqueue.broker.cluster.handshake import Identity
 from goqueue.broker.cluster.peer import Peer
-from goqueue.broker.cluster.sessions import NodeSessions
+from goqueue.broker.cluster.sessions import SESSION_NS, NodeSessions
 from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.metadata.remote_log import serve_follow
 from goqueue.cluster import Metadata, MetadataRecord, Node
@@ -48,6 +48,7 @@ PREFER_SECONDS: Final = 30.0
 PREFERRED_AT_ONCE: Final = 50
 THROTTLE_SECONDS: Final = 10.0  # after the last move, before its throttle ends
 RETURN_NS: Final = 4_000_000_000  # until the others have found a controller that was away
+SUSPECT_NS: Final = 300_000_000  # for who was silent before: three heartbeats
 LOOK_SECONDS: Final = 0.3  # whether anybody listens at a node whose connection has ended
 
 _log = structlog.get_logger("goqueue.cluster")
@@ -87,16 +88,20 @@ class ControllerService:
         self.sessions.connection_lost(node_id)
 
     async def run(self, suspects: Collection[NodeId] = ()) -> None:
-        """Until cancelled.  Nodes that were registered before have a session to show themselves;
-        `suspects` are looked after at once.
+        """Until cancelled.  Nodes that were registered before have a session to show themselves.
+
+        `suspects` are looked after at once, and have less: a majority has not heard them for a
+        session already.
 
         A controller that was away has to be found first: it does not listen yet, and the others
         try again a second later.
         """
         controller, me = self._broker.controller, self._identity().node_id
-        grace_ns = 0 if self._is_elected else RETURN_NS
         for node in controller.image.current.nodes.members:
             if node.node_id != me and self.sessions.find(node.node_id) is None:
+                grace_ns = 0 if self._is_elected else RETURN_NS
+                if node.node_id in suspects:
+                    grace_ns = SUSPECT_NS - SESSION_NS
                 self.sessions.begin(node, controller.journal.committed_end, grace_ns=grace_ns)
         for node_id in suspects:
             self.sessions.connection_lost(node_id)

@@ -87,7 +87,8 @@ class NodeSessions:
     def begin(self, node: Node, catch_up_to: int, *, grace_ns: int = 0) -> None:
         """The node has registered; an earlier process of it is not heard any more.
 
-        `grace_ns` is on top of its session: it may not know yet that it is waited for.
+        `grace_ns` is on top of its session: it may not know yet that it is waited for.  Below 0 it
+        has been silent for a while.
         """
         now = Instant(self._clock.instant() + grace_ns)
         self._sessions[node.node_id] = NodeSession(node, catch_up_to, now)

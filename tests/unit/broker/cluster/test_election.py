@@ -65,6 +65,26 @@ def test_a_silent_controller_is_replaced_and_comes_back_as_a_follower(run: int, 
 
 
 @pytest.mark.parametrize("run", range(2))
+def test_a_controller_that_hangs_is_fenced_soon_after_it_was_replaced(run: int):
+    """A majority has not heard it for a session: it does not get another one."""
+    with electing(run) as nodes:
+        world, hanging = nodes.world, nodes.leaders[0]
+        world.pause(hanging)
+        others = [host for host in nodes.hosts if host != hanging]
+        world.run_until(
+            lambda: any(nodes.nodes[each].controller.is_leading for each in others), limit_s=10
+        )
+        elected_at = world.loop.time()
+        number = nodes.numbers[hanging]
+        world.run_until(
+            lambda: all(nodes.states(each)[number] == "fenced" for each in others), limit_s=10
+        )
+        assert world.loop.time() - elected_at < 0.6
+        world.resume(hanging)
+        assert nodes.settle() != hanging
+
+
+@pytest.mark.parametrize("run", range(2))
 def test_a_verb_asked_before_an_election_is_carried_out_soon_after_it(run: int):
     with electing(run) as nodes:
         world, leader = nodes.world, nodes.leaders[0]
