@@ -100,6 +100,7 @@ FACES = {
         "queues.service",
         "queues.stats",
         "quotas",
+        "tenants",
         "replicas",
         "schedules.term",
         "schemas.service",

@@ -62,6 +62,7 @@ from goqueue.broker.storage.batch_validation import prepare
 from goqueue.broker.storage.compactor import Cleaner
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
+from goqueue.broker.tenants import Tenants
 from goqueue.broker.topic_admin import TopicAdmin
 from goqueue.broker.topic_changes import TopicChanges
 from goqueue.broker.transactions.application_transactions import GroupTransactions
@@ -193,6 +194,7 @@ class Broker:
         self.permissions = Permissions(auth, lambda: self.metadata)
         self.quotas = Quotas(clock, lambda: self.metadata)
         self.logins = Logins(auth, clock, disk, random, lambda: self.metadata)
+        self.tenants = Tenants(self, clock)
         self.users = Users(self, disk, random)
         self.api_keys = ApiKeys(self, clock, disk, random, self.logins.keys_used)
 
@@ -214,6 +216,7 @@ class Broker:
         environment, clock = self.environment, self._clock
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random, coordinator_topics.group_shard)
+        self.groups.check_join = self.tenants.check_join
         self.queues = Queues(self)
         self.delays = Delays(self, orphans.end_all)
         self.schedules = Schedules(self)

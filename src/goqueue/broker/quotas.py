@@ -24,13 +24,14 @@ class Quotas:
         self._table: SecurityTable | None = None
         self._version = -1
         self._meters = Meters()
-        self._known: dict[tuple[str, str], ClientMeter] = {}
+        self._known: dict[tuple[str, str, str], ClientMeter] = {}
         self.throttled: dict[str, int] = {}  # how often somebody had to wait, by quota
 
     @property
     def are_set(self) -> bool:
-        """Whether there are any: without them nobody is counted."""
-        return bool(self._metadata().security.quotas)
+        """Whether there are any, also of tenants: without them nobody is counted."""
+        table = self._metadata().security
+        return bool(table.quotas or table.tenants)
 
     def meter_of(self, principal: Principal, client_id: str | None) -> ClientMeter:
         """What the client is held to now; `NO_METER` if it is nothing."""
@@ -38,7 +39,7 @@ class Quotas:
         if table is not self._table or table.version != self._version:
             self._table, self._version = table, table.version
             self._known.clear()
-        key = principal.name, client_id or ""
+        key = principal.name, principal.tenant, client_id or ""
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= METERS_MAX:
@@ -57,8 +58,10 @@ class Quotas:
         self.throttled[key] = self.throttled.get(key, 0) + 1
 
     def _make(self, principal: Principal, client_id: str) -> ClientMeter:
-        table = self._metadata().security.quotas
-        if not table:
+        table = self._metadata().security
+        tenant = table.tenants.get(table.user_tenants.get(principal.name) or principal.tenant)
+        if not table.quotas and tenant is None:
             return NO_METER
         user = None if principal is ANONYMOUS else principal.name
-        return self._meters.meter_of(table, user, client_id, self.clock.instant())
+        limits = None if tenant is None else (tenant.tenant_id, tenant.quotas.rates)
+        return self._meters.meter_of(table.quotas, user, client_id, self.clock.instant(), limits)

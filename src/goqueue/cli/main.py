@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "acl": "Users and permissions",
     "quota": "Users and permissions",
     "audit": "Users and permissions",
+    "tenant": "Users and permissions",
     "login": "Settings of this command",
     "logout": "Settings of this command",
     "config": "Settings of this command",

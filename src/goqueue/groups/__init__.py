@@ -64,7 +64,14 @@ from goqueue.groups.statistics import (
     Statistics,
     add_up,
 )
-from goqueue.groups.topics import TopicFacts, Topics, TopicsView, compile_regex
+from goqueue.groups.topics import (
+    TopicFacts,
+    Topics,
+    TopicsView,
+    compile_regex,
+    in_namespace,
+    name_filter,
+)
 
 __all__ = [
     "DURATION_MS_BOUNDS",
@@ -121,4 +128,6 @@ __all__ = [
     "Wakeup",
     "add_up",
     "compile_regex",
+    "in_namespace",
+    "name_filter",
 ]

@@ -11,6 +11,7 @@ from goqueue.groups.errors import GroupNotEmpty, GroupNotFound
 from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import GroupDeleted, OffsetsDeleted, ReaderTraits
+from goqueue.groups.topics import show_regex
 from goqueue.model.ids import GroupId, Timestamp, TopicName
 
 CLASSIC = "classic"
@@ -154,7 +155,7 @@ def _describe_member(group: ConsumerGroup, member_id: str) -> MemberDescription:
         reader=member.reader,
         member_epoch=current.epoch,
         subscribed_names=member.subscribed_names,
-        subscribed_regex=member.subscribed_regex,
+        subscribed_regex=member.subscribed_regex and show_regex(member.subscribed_regex),
         state=current.state,
         assigned=current.assigned,
         revoking=current.revoking,

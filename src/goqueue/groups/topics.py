@@ -4,7 +4,7 @@ Groups never look topics up in the world: the machine holds the newest `TopicsVi
 so what it decides depends on its arguments alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -14,6 +14,7 @@ from goqueue.groups.errors import InvalidRegularExpression
 from goqueue.model.ids import TopicId, TopicName
 
 REGEX_LENGTH_MAX = 1_000
+SEPARATOR: Final = "\0"  # behind the names' prefix that a regular expression is limited to
 REGEX_MEMORY_BYTES: Final = 1_048_576
 
 
@@ -48,8 +49,26 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def match(self, regex: str) -> Sequence[TopicName]:
-        pattern = compile_regex(regex)
-        return [name for name in self._by_name if pattern.fullmatch(name)]
+        return list(filter(name_filter(regex), self._by_name))
+
+
+def in_namespace(prefix: str, regex: str) -> str:
+    """A regular expression for what follows the prefix, of names that begin with it."""
+    return f"{prefix}{SEPARATOR}{regex}"
+
+
+def show_regex(regex: str) -> str:
+    """For people, who write names with their prefix."""
+    return regex.replace(SEPARATOR, "")
+
+
+def name_filter(regex: str) -> Callable[[str], bool]:
+    """Whether it matches the whole of a name; raises `InvalidRegularExpression`."""
+    prefix, is_divided, own = regex.partition(SEPARATOR)
+    if not is_divided:
+        prefix, own = "", regex
+    pattern, start = compile_regex(own), len(prefix)
+    return lambda name: name.startswith(prefix) and bool(pattern.fullmatch(name[start:]))
 
 
 def compile_regex(regex: str) -> Any:

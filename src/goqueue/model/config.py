@@ -280,6 +280,8 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The claim of a token that is its user's name."""
     oauth_roles_claim: str = ""
     """The claim that lists roles (admin, producer, consumer, readonly). Empty: a token has none."""
+    oauth_tenant_claim: str = ""
+    """The claim that names the tenant of its user. Empty: a token has none."""
     acls: bool = True
     """Whether roles and access control lists decide what a user may do. Without it everybody who is
     known may do everything."""

@@ -77,10 +77,38 @@ class ApiKeyNotFound(GoQueueError):
     code = "api_key_not_found"
 
 
+class TenantNotFound(GoQueueError):
+    code = "tenant_not_found"
+
+
+class TenantExists(GoQueueError):
+    code = "tenant_exists"
+
+
+class TenantInUse(GoQueueError):
+    code = "tenant_in_use"
+
+
+class TenantRefused(GoQueueError):
+    """It is suspended, disabled or gone: nobody of it comes in."""
+
+    code = "tenant_refused"
+
+
 class PolicyViolation(GoQueueError):
     """Well-formed, but this broker's limits or switches say no."""
 
     code = "policy_violation"
+
+
+class TenantLimitReached(PolicyViolation):
+    """A tenant has as much as it may have."""
+
+    code = "tenant_limit_reached"
+
+    def __init__(self, quota: str, message: str) -> None:
+        super().__init__(f"the tenant's limit {quota} is reached: {message}")
+        self.quota = quota
 
 
 class OffsetOutOfRange(GoQueueError):

@@ -12,6 +12,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
 
     name: str
     roles: tuple[str, ...] = ()  # that came with it, beside those that its user has
+    tenant: str = ""  # that its token names
 
     def __str__(self) -> str:
         return f"{USER}:{self.name}"

@@ -100,7 +100,8 @@ class Tokens:
             )
         named = claims.get(config.oauth_roles_claim, ()) if config.oauth_roles_claim else ()
         given = named.split() if isinstance(named, str) else named
-        return Principal(name, tuple(role for role in ROLES if role in given))
+        roles = tuple(role for role in ROLES if role in given)
+        return Principal(name, roles, _tenant(claims, config.oauth_tenant_claim))
 
     async def _key(self, key_id: str | None) -> jwt.PyJWK:
         if key_id not in self._keys:
@@ -135,6 +136,14 @@ class Tokens:
             ) from error
         self._keys = {key.key_id: key for key in keys[:KEYS_MAX]}
         self._good.clear()
+
+
+def _tenant(claims: dict[str, Any], claim: str) -> str:
+    """Empty without such a claim; one that is no text names no tenant that there could be."""
+    found = claims.get(claim, "") if claim else ""
+    if not isinstance(found, str):
+        raise AuthenticationFailed(f"the token's claim {claim!r} is no text: it names the tenant")
+    return found
 
 
 async def _fetch(url: str) -> bytes:

@@ -291,6 +291,7 @@ class HttpCall(NodeRequest[HttpPart], frozen=True):
     host: tuple[str, int] | None  # where the client connected to
     user: str = ""  # who asks, when that is known
     roles: tuple[str, ...] = ()  # that came with it
+    tenant: str = ""  # the same
 
 
 class HttpMore(NodeRequest[HttpPart], frozen=True):

@@ -20,6 +20,7 @@ from goqueue.broker.storage.batch_validation import prepare
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_store import Partitions
 from goqueue.cluster import Metadata, Topic
+from goqueue.cluster.controller import check_delay
 from goqueue.cluster.features import DELAYS, DELAYS_LEVEL, demand_support
 from goqueue.delay.batches import (
     Delayed,
@@ -123,7 +124,7 @@ class DelayedAppends:
         if repeat is not None:
             data = Appended(repeat.first_offset, repeat.last_offset, repeat.append_time, True)
             return AppendedParts(data, _find_repeat(line, header), dues)
-        self._check_room(partition, len(later))
+        self._check_room(partition, later)
         if admit is not None:
             await admit()
         delays = NOT_APPENDED
@@ -158,7 +159,7 @@ class DelayedAppends:
         line = await self._line(partition)
         partition.check_leader()
         line.messages.check_enough_replicas()
-        self._check_room(partition, len(later))
+        self._check_room(partition, later)
         base = line.messages.log.end_offset
         batch = waiting_batch(later, partition=partition.index, base_offset=base)
         appended = self._write(line.messages, line, batch)
@@ -170,8 +171,12 @@ class DelayedAppends:
             return found
         return await self._lines.get(self._broker.topic(partition.topic), partition.index)
 
-    def _check_room(self, partition: Partition, count: int) -> None:
+    def _check_room(self, partition: Partition, later: Sequence[Delayed]) -> None:
         """Each leader allows its part of what the topic may have: they need not ask each other."""
+        count = len(later)
+        if later:
+            longest = max(due for _, due in later) - self._clock.now()
+            check_delay(self._broker.metadata, partition.topic, longest)
         demand_support(self._broker.metadata, DELAYS, DELAYS_LEVEL)
         topic = self._broker.topic(partition.topic)
         most = topic.settings.goqueue_delayed_messages_max

@@ -12,7 +12,7 @@ Watchers are long polls of members over HTTP, which look again when their group 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from goqueue.broker.barrier import Barrier
 from goqueue.broker.machine_host import Committed, MachineHost
@@ -62,6 +62,8 @@ ReplyT = TypeVar("ReplyT")
 ParkedKey = tuple[int, Token]  # the shard, and what its machine calls the request
 WakeReply = Joined | Synced | GroupError
 
+JOIN_EPOCH: Final = 0  # of a member that joins
+
 
 def only_shard(_: str) -> int:
     """Of a broker that is alone."""
@@ -84,6 +86,8 @@ class Groups:
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
+        # Somebody joins, by member id: raises what forbids it.
+        self.check_join: Callable[[GroupId, str], None] = lambda _group, _member: None
         # Members of queue groups timed out.
         self.on_members_lost: Callable[[Iterable[LostMember]], None] = _nobody_minds
         # The marker of a producer came to a group.
@@ -138,6 +142,7 @@ class Groups:
     # --- classic protocol -------------------------------------------------------------------------
 
     async def join(self, request: JoinRequest) -> Joined:
+        self.check_join(request.group_id, request.member_id)
         member_id = self.new_member_id(request.client_id)
         outcome = await self._decide(
             request.group_id,
@@ -178,6 +183,8 @@ class Groups:
     # --- consumer protocol ------------------------------------------------------------------------
 
     async def consumer_heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        if request.member_epoch == JOIN_EPOCH:
+            self.check_join(request.group_id, request.member_id)
         outcome = await self._decide(
             request.group_id,
             lambda machine: machine.consumer_heartbeat(self._clock.steady(), request),
@@ -187,6 +194,8 @@ class Groups:
     # --- share groups, and workers over HTTP ------------------------------------------------------
 
     async def share_heartbeat(self, request: ShareHeartbeatRequest) -> ShareHeartbeatResponse:
+        if request.member_epoch == JOIN_EPOCH:
+            self.check_join(request.group_id, request.member_id)
         outcome = await self._decide(
             request.group_id,
             lambda machine: machine.share_heartbeat(self._clock.steady(), request),

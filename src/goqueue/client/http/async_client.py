@@ -26,6 +26,7 @@ from goqueue.client.http.calls import queues as queue_calls
 from goqueue.client.http.calls import quotas as quota_calls
 from goqueue.client.http.calls import schemas as schema_calls
 from goqueue.client.http.calls import security as security_calls
+from goqueue.client.http.calls import tenants as tenant_calls
 from goqueue.client.http.calls import topics as topic_calls
 from goqueue.client.http.calls.call import Call, async_verb
 from goqueue.client.http.calls.producers import TIMEOUT_MS
@@ -139,6 +140,19 @@ class AsyncClient(AsyncScheduleVerbs):
     set_quotas = async_verb(quota_calls.set_quotas)
     delete_quotas = async_verb(quota_calls.delete_quotas)
     search_audit = async_verb(audit_calls.search_audit)
+    tenants = async_verb(tenant_calls.tenants)
+    tenant = async_verb(tenant_calls.tenant)
+    create_tenant = async_verb(tenant_calls.create_tenant)
+    change_tenant = async_verb(tenant_calls.change_tenant)
+    suspend_tenant = async_verb(tenant_calls.suspend_tenant)
+    activate_tenant = async_verb(tenant_calls.activate_tenant)
+    disable_tenant = async_verb(tenant_calls.disable_tenant)
+    delete_tenant = async_verb(tenant_calls.delete_tenant)
+    tenant_usage = async_verb(tenant_calls.tenant_usage)
+    tenant_stats = async_verb(tenant_calls.tenant_stats)
+    tenant_topics = async_verb(tenant_calls.tenant_topics)
+    add_tenant_user = async_verb(tenant_calls.add_tenant_user)
+    remove_tenant_user = async_verb(tenant_calls.remove_tenant_user)
 
     # --- delayed messages -------------------------------------------------------------------------
 

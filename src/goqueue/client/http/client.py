@@ -24,6 +24,7 @@ from goqueue.client.http.calls import queues as queue_calls
 from goqueue.client.http.calls import quotas as quota_calls
 from goqueue.client.http.calls import schemas as schema_calls
 from goqueue.client.http.calls import security as security_calls
+from goqueue.client.http.calls import tenants as tenant_calls
 from goqueue.client.http.calls import topics as topic_calls
 from goqueue.client.http.calls.call import Call, verb
 from goqueue.client.http.calls.producers import TIMEOUT_MS
@@ -139,6 +140,19 @@ class Client(ScheduleVerbs):
     set_quotas = verb(quota_calls.set_quotas)
     delete_quotas = verb(quota_calls.delete_quotas)
     search_audit = verb(audit_calls.search_audit)
+    tenants = verb(tenant_calls.tenants)
+    tenant = verb(tenant_calls.tenant)
+    create_tenant = verb(tenant_calls.create_tenant)
+    change_tenant = verb(tenant_calls.change_tenant)
+    suspend_tenant = verb(tenant_calls.suspend_tenant)
+    activate_tenant = verb(tenant_calls.activate_tenant)
+    disable_tenant = verb(tenant_calls.disable_tenant)
+    delete_tenant = verb(tenant_calls.delete_tenant)
+    tenant_usage = verb(tenant_calls.tenant_usage)
+    tenant_stats = verb(tenant_calls.tenant_stats)
+    tenant_topics = verb(tenant_calls.tenant_topics)
+    add_tenant_user = verb(tenant_calls.add_tenant_user)
+    remove_tenant_user = verb(tenant_calls.remove_tenant_user)
 
     # --- delayed messages -------------------------------------------------------------------------
 

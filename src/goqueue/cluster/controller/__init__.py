@@ -42,6 +42,7 @@ from goqueue.cluster.controller.registration import (
     register_node,
 )
 from goqueue.cluster.controller.security import change_security, check_user_name
+from goqueue.cluster.controller.tenants import check_delay, owner, topics_of
 from goqueue.cluster.controller.topics import (
     add_partitions,
     change_settings,
@@ -63,6 +64,7 @@ __all__ = [
     "change_group_config",
     "change_security",
     "change_settings",
+    "check_delay",
     "check_not_removed",
     "check_user_name",
     "create_topic",
@@ -77,6 +79,7 @@ __all__ = [
     "is_vacant",
     "name_cluster",
     "note_data_removed",
+    "owner",
     "prefer_leaders",
     "raise_features",
     "reassign",
@@ -87,6 +90,7 @@ __all__ = [
     "set_feature_level",
     "take_control",
     "take_over_group_configs",
+    "topics_of",
     "undrain_node",
     "unfence_node",
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from goqueue.cluster.controller.tenants import decide_tenants
 from goqueue.cluster.metadata import (
     AclsAdded,
     AclsRemoved,
@@ -16,6 +17,9 @@ from goqueue.cluster.metadata import (
     ScramRemoved,
     ScramSet,
     SecurityRecord,
+    TenantRemoved,
+    TenantSet,
+    UserTenantSet,
 )
 from goqueue.model.errors import ApiKeyNotFound, InvalidRequest, PolicyViolation, UserNotFound
 from goqueue.model.machine import Decision
@@ -84,6 +88,8 @@ def _decide(metadata: Metadata, change: SecurityRecord) -> Iterator[SecurityReco
                 yield ApiKeysUsed(newer)
         case ClientQuotasChanged():
             yield from _decide_quotas(metadata, change)
+        case TenantSet() | TenantRemoved() | UserTenantSet():
+            yield from decide_tenants(metadata, change)
 
 
 def _decide_quotas(

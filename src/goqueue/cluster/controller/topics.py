@@ -10,6 +10,7 @@ from goqueue.cluster.controller.placement import (
     place,
     place_as_told,
 )
+from goqueue.cluster.controller.tenants import check_room, limit_settings, owner
 from goqueue.cluster.metadata import (
     Metadata,
     MetadataRecord,
@@ -54,7 +55,9 @@ def create_topic(
     if not may_look_alike:
         _refuse_look_alike(metadata, name)
     _check_partitions(metadata, partitions)
+    check_room(metadata, name, partitions, partitions, 1)
     kept = {key: stored_text(key, text) for key, text in settings.items()}
+    kept = limit_settings(metadata, name, kept, kept)
     placements = _place(metadata, partitions, replication_factor, assignments)
     record = TopicCreated(topic_id, name, partitions, kept, now, placements)
     topic = metadata.topic_of(record)
@@ -88,6 +91,7 @@ def add_partitions(
             " and partitions cannot be taken away"
         )
     _check_partitions(metadata, partitions)
+    check_room(metadata, name, partitions, partitions - topic.partitions, 0)
     count, factor = partitions - topic.partitions, topic.replication_factor
     if any(len(each) != factor for each in assignments or ()):
         raise InvalidReplicaAssignment(f"the topic has replication factor {factor}")
@@ -105,6 +109,7 @@ def change_settings(
         key: None if value is None else stored_text(key, value) for key, value in changes.items()
     }
     overrides = merge_settings({} if replace else topic.overrides, kept)
+    overrides = limit_settings(metadata, name, overrides, kept)
     settings = metadata.settings_of(overrides, topic.replication_factor)
     changed = msgspec.structs.replace(topic, overrides=overrides, settings=settings)
     _check_min_insync(changed, changes)
@@ -141,7 +146,7 @@ def _check_partitions(metadata: Metadata, partitions: int) -> None:
 
 def _refuse_look_alike(metadata: Metadata, name: TopicName) -> None:
     other = metadata.look_alike(name)
-    if other is not None:
+    if other is not None and owner(metadata, other) == owner(metadata, name):
         raise PolicyViolation(f"topic {name!r} differs from {other!r} only by '.' and '_'")
 
 

@@ -39,9 +39,12 @@ from goqueue.cluster.metadata.records import (
     ScramSet,
     SecurityRecord,
     SettingsChanged,
+    TenantRemoved,
+    TenantSet,
     TopicCreated,
     TopicDeleted,
     TopicsPlaced,
+    UserTenantSet,
 )
 from goqueue.cluster.metadata.security import SecurityTable
 from goqueue.cluster.metadata.topics import Topic, merge_settings
@@ -82,10 +85,13 @@ __all__ = [
     "SecurityRecord",
     "SecurityTable",
     "SettingsChanged",
+    "TenantRemoved",
+    "TenantSet",
     "Topic",
     "TopicCreated",
     "TopicDeleted",
     "TopicsPlaced",
+    "UserTenantSet",
     "merge_settings",
     "pack_placements",
     "place_partition",

@@ -20,7 +20,7 @@ from goqueue.model.ids import (
     TopicId,
     TopicName,
 )
-from goqueue.quotas import QuotaEntity
+from goqueue.quotas import QuotaEntity, Tenant
 from goqueue.security import Acl, ApiKey, ScramCredential
 
 NO_LEADER: Final = NodeId(-1)
@@ -235,6 +235,19 @@ class ClientQuotasChanged(msgspec.Struct, frozen=True, tag="client-quotas"):
     changes: dict[str, float | None]  # rates a second; None: there is none any more
 
 
+class TenantSet(msgspec.Struct, frozen=True, tag="tenant"):
+    tenant: Tenant
+
+
+class TenantRemoved(msgspec.Struct, frozen=True, tag="tenant-removed"):
+    tenant_id: str
+
+
+class UserTenantSet(msgspec.Struct, frozen=True, tag="user-tenant"):
+    user: str
+    tenant_id: str  # empty: it belongs to none any more
+
+
 SecurityRecord = (
     ScramSet
     | ScramRemoved
@@ -245,6 +258,9 @@ SecurityRecord = (
     | ApiKeyRemoved
     | ApiKeysUsed
     | ClientQuotasChanged
+    | TenantSet
+    | TenantRemoved
+    | UserTenantSet
 )
 
 MetadataRecord = (

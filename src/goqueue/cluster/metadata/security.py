@@ -15,8 +15,11 @@ from goqueue.cluster.metadata.records import (
     ScramRemoved,
     ScramSet,
     SecurityRecord,
+    TenantRemoved,
+    TenantSet,
+    UserTenantSet,
 )
-from goqueue.quotas import QuotaEntity
+from goqueue.quotas import QuotaEntity, Tenant
 from goqueue.security import Acl, ApiKey, ScramCredential
 
 
@@ -29,6 +32,8 @@ class SecurityTable:
         self._acls: dict[Acl, None] = {}  # in order
         self._keys: dict[str, ApiKey] = {}  # by id
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}  # none is empty
+        self._tenants: dict[str, Tenant] = {}  # by id
+        self._user_tenants: dict[str, str] = {}  # of those users that belong to one
         self.version = 0  # counts changes
         self._iterations: tuple[int, ...] = ()
         self._iterations_of = 0  # the version that these are of
@@ -40,6 +45,8 @@ class SecurityTable:
         copy._acls = dict(self._acls)
         copy._keys = dict(self._keys)
         copy._quotas = dict(self._quotas)
+        copy._tenants = dict(self._tenants)
+        copy._user_tenants = dict(self._user_tenants)
         copy.version = self.version
         return copy
 
@@ -78,6 +85,16 @@ class SecurityTable:
             self._iterations, self._iterations_of = tuple(sorted(found)), self.version
         return self._iterations
 
+    @property
+    def tenants(self) -> Mapping[str, Tenant]:
+        """By id."""
+        return self._tenants
+
+    @property
+    def user_tenants(self) -> Mapping[str, str]:
+        """The tenant's id, by user; the tenant may be gone, and its users are locked out then."""
+        return self._user_tenants
+
     def credentials(self, user: str) -> Mapping[str, ScramCredential]:
         """By mechanism."""
         return self._credentials.get(user, {})
@@ -115,6 +132,14 @@ class SecurityTable:
                         self._keys[key_id] = msgspec.structs.replace(key, last_used_at=at)
             case ClientQuotasChanged():
                 self._change_quotas(record)
+            case TenantSet():
+                self._tenants[record.tenant.tenant_id] = record.tenant
+            case TenantRemoved():
+                self._tenants.pop(record.tenant_id, None)
+            case UserTenantSet():
+                self._user_tenants.pop(record.user, None)
+                if record.tenant_id:
+                    self._user_tenants[record.user] = record.tenant_id
 
     def _change_quotas(self, record: ClientQuotasChanged) -> None:
         merged = {**self._quotas.pop(record.entity, {}), **record.changes}
@@ -134,3 +159,7 @@ class SecurityTable:
             yield ApiKeySet(key)
         for entity, rates in self._quotas.items():
             yield ClientQuotasChanged(entity, dict(rates))
+        for tenant in self._tenants.values():
+            yield TenantSet(tenant)
+        for user, tenant_id in self._user_tenants.items():
+            yield UserTenantSet(user, tenant_id)

@@ -43,7 +43,7 @@ class Access:
         audit: Audit | None = None,
         request: str = "",
     ) -> None:
-        self.is_enforced = permissions.is_enforced
+        self.is_enforced = permissions.is_asked
         self._permissions = permissions
         self.principal = principal
         self.host = host

@@ -60,7 +60,7 @@ class FilterFields(Protocol):
 
 def _refuse(context: Context, operation: Operation) -> Answer | None:
     """Why nothing is done at all; None if it may be."""
-    if not context.access.is_enforced:
+    if not context.broker.permissions.is_enforced:
         return DISABLED
     try:
         context.access.demand_cluster(operation)

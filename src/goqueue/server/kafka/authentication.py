@@ -1,11 +1,17 @@
 """Who is at the other end of a Kafka connection: by its certificate, or by a login."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from goqueue.broker import Broker
 from goqueue.model.config import SASL_MECHANISMS, is_loopback, parse_address
-from goqueue.model.errors import AuthenticationFailed, Overloaded
+from goqueue.model.errors import (
+    AuthenticationFailed,
+    Overloaded,
+    TenantLimitReached,
+    TenantRefused,
+)
 from goqueue.security import ANONYMOUS, Principal, ScramCredential, claimed_principal
 from goqueue.server.kafka.connection import KafkaConnection, api_name
 from goqueue.server.kafka.reply import ReplySlot
@@ -29,8 +35,10 @@ SASL_APIS: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 class Authentication:
     """Of the connections of one listener."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, admit: Callable[[KafkaConnection, Principal], None]) -> None:
+        """`admit` raises `TenantRefused` or `TenantLimitReached`."""
         config = broker.config
+        self._admit = admit
         self.is_enabled = config.auth.enabled
         self.login_seconds = config.auth.login_ms / 1000
         self._session_ms = config.auth.session_ms
@@ -91,10 +99,13 @@ class Authentication:
         try:
             response = await login.authenticate(request)
             self._take(connection, login)
-        except (AuthenticationFailed, Overloaded) as error:
+        except (AuthenticationFailed, Overloaded, TenantRefused, TenantLimitReached) as error:
             self._open.pop(connection, None)
             claimed = claimed_principal(login.user)
             self._note(connection.host, claimed, login.mechanism, str(error))
+            if isinstance(error, TenantRefused | TenantLimitReached):
+                # Its clients try again at once.
+                await self._clock.sleep(self._broker.config.auth.failed_login_delay_ms / 1000)
             _fill(slot, header, refuse_login(error))
             connection.close()
             return
@@ -107,6 +118,8 @@ class Authentication:
             raise AuthenticationFailed(
                 f"the connection belongs to {connection.principal}: another user needs another one"
             )
+        if connection.principal is None:
+            self._admit(connection, login.principal)
         del self._open[connection]
         self._note(connection.host, str(login.principal), login.mechanism)
         connection.log_in(login.principal, login.lifetime_ms)

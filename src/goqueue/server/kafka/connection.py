@@ -105,6 +105,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.closing = False
         self.principal: Principal | None = None  # None: it has to log in first
         self.credential: ScramCredential | None = None  # that it logged in with, if it was one
+        self.tenant_id = ""  # among whose connections it is counted
         self._login_until = math.inf  # loop time
         self._unmuting: asyncio.TimerHandle | None = None  # while it is muted
         self._is_encrypted = False  # TLS has no half-closed connections

@@ -17,6 +17,8 @@ from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.fetch_sessions import OPEN_EPOCH, FetchSessions, list_requested
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
+from goqueue.server.kafka.tenancy.data import fetch_into, show_fetch
+from goqueue.server.kafka.tenancy.limits import NO_LIMITS, ClientLimits
 from goqueue.server.kafka.throttling import Throttle
 from goqueue.wire.fetch import (
     NO_REPLICA,
@@ -41,13 +43,16 @@ async def handle_fetch(
     sessions: FetchSessions,
     bytes_max: int,
     header: RequestHeader,
-    throttle: Throttle | None = None,
+    limits_of_client: ClientLimits = NO_LIMITS,
 ) -> list[Buffer]:
     version = header.api_version
     request = decode_fetch(version, header.body)
     if request.replica_id >= 0:
         return _refuse_replica(version, request)
-    session, error = sessions.resolve(request)
+    namespace = limits_of_client.namespace
+    if namespace is not None:
+        request = fetch_into(request, namespace)
+    session, error = sessions.resolve(request, namespace.tenant_id if namespace else "")
     if error is not ErrorCode.none:
         return encode_fetch_response(version, [], error_code=error.value)
     limits = FetchLimits(
@@ -82,10 +87,11 @@ async def handle_fetch(
             if leader is not None:
                 leaders.add(leader.leader_id)
             topics.setdefault(key[0], []).append(_response(found, leader))
+    told = [FetchTopicResponse(name, responses) for name, responses in topics.items()]
     return encode_fetch_response(
         version,
-        [FetchTopicResponse(name, responses) for name, responses in topics.items()],
-        throttle_time_ms=_charge(throttle, fetched),
+        told if namespace is None else show_fetch(told, namespace),
+        throttle_time_ms=_charge(limits_of_client.throttle, fetched),
         session_id=session.session_id if session else 0,
         node_endpoints=leader_endpoints(broker, leaders) if leaders else (),
     )

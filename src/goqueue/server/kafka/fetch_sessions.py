@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
+import msgspec
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker.messages.fetch import FetchedPartition
@@ -25,8 +26,9 @@ _EPOCH_MAX = 2**31 - 1
 
 
 class FetchSession:
-    def __init__(self, session_id: int) -> None:
+    def __init__(self, session_id: int, tenant_id: str = "") -> None:
         self.session_id = session_id
+        self.tenant_id = tenant_id  # whose it is
         self.epoch = 1
         self.partitions: OrderedDict[Key, FetchPartition] = OrderedDict()
         self._told: dict[Key, tuple[int, int, int]] = {}  # watermark, stable and start offset
@@ -66,14 +68,24 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def resolve(self, request: FetchRequest) -> tuple[FetchSession | None, ErrorCode]:
-        """The session that the request belongs to, brought up to date; None for none."""
+    def resolve(
+        self, request: FetchRequest, tenant_id: str = ""
+    ) -> tuple[FetchSession | None, ErrorCode]:
+        """The session that the request belongs to, brought up to date; None for none.
+
+        A tenant's session is nobody else's.
+        """
+        known = self._sessions.get(request.session_id)
+        if known is not None and known.tenant_id != tenant_id:
+            if request.session_epoch > OPEN_EPOCH:
+                return None, ErrorCode.fetch_session_id_not_found
+            request = msgspec.structs.replace(request, session_id=0)
         if request.session_epoch == -1:
             self._drop(request.session_id)
             return None, ErrorCode.none
         if request.session_epoch == OPEN_EPOCH:
             self._drop(request.session_id)
-            return self._open(request), ErrorCode.none
+            return self._open(request, tenant_id), ErrorCode.none
         session = self._sessions.get(request.session_id)
         if session is None:
             return None, ErrorCode.fetch_session_id_not_found
@@ -86,8 +98,8 @@ class FetchSessions:
             return None, ErrorCode.fetch_session_id_not_found
         return session, ErrorCode.none
 
-    def _open(self, request: FetchRequest) -> FetchSession | None:
-        session = FetchSession(self._new_id())
+    def _open(self, request: FetchRequest, tenant_id: str) -> FetchSession | None:
+        session = FetchSession(self._new_id(), tenant_id)
         self._sessions[session.session_id] = session
         self._update(session, request)
         return self._sessions.get(session.session_id)

@@ -162,7 +162,11 @@ class FrameListener:
             await self._environment.clock.sleep(REAP_SECONDS)
             now = loop.time()
             for connection in list(self._connections):
-                reason = connection.overdue(now) or self.find_revocation(connection)
+                reason = (
+                    connection.overdue(now)
+                    or self.find_revocation(connection)
+                    or self.find_refusal(connection)
+                )
                 if reason is not None:
                     self.log_closing(connection, reason)
                     connection.abort()
@@ -183,6 +187,10 @@ class FrameListener:
     def identify(self, transport: asyncio.BaseTransport) -> Principal | None:
         """Who is there, as far as the connection itself says it; None: it has to log in."""
         return ANONYMOUS
+
+    def find_refusal(self, connection: KafkaConnection) -> str | None:
+        """Why a connection may not stay any longer, if so."""
+        return None
 
     def refuse_connection(self, connection: KafkaConnection) -> str | None:
         """Why a new connection may not stay, if so."""

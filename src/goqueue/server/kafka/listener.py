@@ -9,6 +9,7 @@ from typing import Final
 
 from goqueue.broker import Broker
 from goqueue.model.config import Address, KafkaConfig, parse_address
+from goqueue.model.errors import GoQueueError
 from goqueue.security import ANONYMOUS, Principal
 from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.audited_changes import CHANGES, changes_of
@@ -23,7 +24,10 @@ from goqueue.server.kafka.handlers import HANDLERS, SERVED_APIS
 from goqueue.server.kafka.nodes import is_reachable
 from goqueue.server.kafka.produce import handle_produce
 from goqueue.server.kafka.reply import ReplySlot
-from goqueue.server.kafka.throttling import Throttle, throttle_of
+from goqueue.server.kafka.tenancy.connections import TenantConnections
+from goqueue.server.kafka.tenancy.limits import NO_LIMITS, ClientLimits
+from goqueue.server.kafka.tenancy.messages import into_namespace, out_of_namespace
+from goqueue.server.kafka.throttling import throttle_of
 from goqueue.server.kafka.versions import refuse_api_versions
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
@@ -47,7 +51,8 @@ class KafkaListener(FrameListener):
         self.http_address: Address | None = None  # of the listener beside this one
         self._broker = broker
         self._metrics = metrics
-        self._authentication = Authentication(broker)
+        self._tenants = TenantConnections(broker.tenants)
+        self._authentication = Authentication(broker, self._tenants.admit)
         self.login_seconds = self._authentication.login_seconds
         self.pending_logins_max = broker.config.auth.pending_logins_max
         self._unchecked = Access(broker.permissions, ANONYMOUS, "")
@@ -86,12 +91,23 @@ class KafkaListener(FrameListener):
 
     def refuse_connection(self, connection: KafkaConnection) -> str | None:
         wait = self._broker.quotas.connection_wait_seconds(connection.host)
-        return f"over the quota connection_creation_rate for {wait:.1f} s" if wait else None
+        if wait:
+            return f"over the quota connection_creation_rate for {wait:.1f} s"
+        try:
+            if connection.principal is not None:
+                self._tenants.admit(connection, connection.principal)
+        except GoQueueError as error:
+            return str(error)
+        return None
+
+    def find_refusal(self, connection: KafkaConnection) -> str | None:
+        return self._tenants.find_refusal(connection)
 
     def find_revocation(self, connection: KafkaConnection) -> str | None:
         return self._authentication.find_revocation(connection)
 
     def connection_ended(self, connection: KafkaConnection) -> None:
+        self._tenants.forget(connection)
         self._authentication.forget(connection)
         self._broker.queue_members.disconnect(connection.peer)
 
@@ -118,29 +134,35 @@ class KafkaListener(FrameListener):
         if connection.principal is None and api_key != ApiKey.API_VERSIONS:
             await self._authentication.handle(connection, header, slot)
             return
-        throttle = None
-        if self._broker.quotas.are_set:
-            throttle = throttle_of(self._broker.quotas, connection, header)
-            if throttle is not None:
-                await throttle.wait(api_key)
+        limits = self._limits_of(connection, header)
+        if limits.throttle is not None:
+            await limits.throttle.wait(api_key)
         if api_key == ApiKey.PRODUCE:
             access = self._access_of(connection, api_key)
-            await handle_produce(self._broker, access, header, slot, throttle)
+            await handle_produce(self._broker, access, header, slot, limits)
         elif api_key == ApiKey.FETCH:
-            await self._handle_fetch(connection, header, slot, throttle)
+            await self._handle_fetch(connection, header, slot, limits)
         else:
-            await self._handle_other(connection, header, slot, throttle)
+            await self._handle_other(connection, header, slot, limits)
+
+    def _limits_of(self, connection: KafkaConnection, header: RequestHeader) -> ClientLimits:
+        quotas = self._broker.quotas
+        namespace = self._tenants.namespace_of(connection)
+        if not quotas.are_set:
+            return NO_LIMITS if namespace is None else ClientLimits(None, namespace)
+        counts = self._broker.tenants.counts_of(namespace.tenant_id) if namespace else None
+        return ClientLimits(throttle_of(quotas, connection, header, counts), namespace)
 
     async def _handle_fetch(
         self,
         connection: KafkaConnection,
         header: RequestHeader,
         slot: ReplySlot,
-        throttle: Throttle | None,
+        limits: ClientLimits,
     ) -> None:
         access, bytes_max = self._access_of(connection, header.api_key), self._fetch_bytes_max()
         slot.fill(
-            await handle_fetch(self._broker, access, self._sessions, bytes_max, header, throttle)
+            await handle_fetch(self._broker, access, self._sessions, bytes_max, header, limits)
         )
 
     def _access_of(self, connection: KafkaConnection, api_key: int) -> Access:
@@ -175,7 +197,7 @@ class KafkaListener(FrameListener):
         connection: KafkaConnection,
         header: RequestHeader,
         slot: ReplySlot,
-        throttle: Throttle | None,
+        limits: ClientLimits,
     ) -> None:
         if header.api_key in SASL_APIS:
             await self._authentication.handle(connection, header, slot)
@@ -192,9 +214,13 @@ class KafkaListener(FrameListener):
             self._access_of(connection, header.api_key),
         )
         request = decode_request(header.api_key, header.api_version, header.body)
+        if limits.namespace is not None:
+            request = into_namespace(header.api_key, request, limits.namespace)
         response = await handler(context, request)
         if header.api_key in CHANGES and self._broker.audit.is_enabled:
             self._note_changes(connection, header.api_key, request, response)
-        if throttle is not None:
-            response = throttle.charge_other(header.api_key, response)
+        if limits.namespace is not None:
+            response = out_of_namespace(header.api_key, response, limits.namespace)
+        if limits.throttle is not None:
+            response = limits.throttle.charge_other(header.api_key, response)
         slot.fill([encode_response(header.api_key, header.api_version, response)])

@@ -29,16 +29,20 @@ from goqueue.model.errors import (
     PolicyViolation,
     StorageFailed,
     TimedOut,
+    TopicAccessDenied,
+    TopicIdNotFound,
 )
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.partial_batch import LeftOut
+from goqueue.quotas import Namespace
 from goqueue.security import Operation
 from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.errors import kafka_code, leader_of
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
 from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
 from goqueue.server.kafka.reply import ReplySlot
-from goqueue.server.kafka.throttling import Throttle
+from goqueue.server.kafka.tenancy.data import produce_into, show_produce
+from goqueue.server.kafka.tenancy.limits import NO_LIMITS, ClientLimits
 from goqueue.server.kafka.transactions import data_code
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import (
@@ -73,19 +77,26 @@ async def handle_produce(
     access: Access,
     header: RequestHeader,
     slot: ReplySlot,
-    throttle: Throttle | None = None,
+    limits: ClientLimits = NO_LIMITS,
 ) -> None:
     """Append in order, before anything else of this connection is handled; then let it wait."""
     request = decode_produce(header.api_version, header.body)
+    full: GoQueueError | None = None
+    if limits.namespace is not None:
+        request = produce_into(request, limits.namespace)
+        full = await _storage_refusal(broker, limits.namespace)
     waits = request.acks == ACKS_ALL or request.transactional_id is not None
     timeout_seconds = request.timeout_ms / 1000
     reply = _Reply(broker, header.api_version, request.acks, slot, waits, timeout_seconds)
+    reply.namespace = limits.namespace
     may_delay = may_hold_delays(header.body)  # one look at all that is not compressed
     for place, topic in enumerate(request.topics, 1):
         if place % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
         results = reply.results.setdefault(topic.topic, [])
         found = await _topic(broker, access, request.transactional_id, topic.topic)
+        if full is not None and not isinstance(found, GoQueueError):
+            found = full
         for number, item in enumerate(topic.partitions, 1):
             if number % ENTRIES_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -122,9 +133,19 @@ async def handle_produce(
             else:
                 reply.note_written(results, item.index, partition, appended, admitted)
                 reply.written_bytes += len(batches)
-    if throttle is not None:
-        reply.throttle_ms = throttle.charge_publish(reply.written_bytes, reply.written_messages)
+    if limits.throttle is not None:
+        reply.throttle_ms = limits.throttle.charge_publish(
+            reply.written_bytes, reply.written_messages
+        )
     reply.release()
+
+
+async def _storage_refusal(broker: Broker, namespace: Namespace) -> GoQueueError | None:
+    try:
+        await broker.tenants.check_storage(broker.tenants.get(namespace.tenant_id))
+    except GoQueueError as error:
+        return error
+    return None
 
 
 class _Sent(NamedTuple):
@@ -176,7 +197,7 @@ async def _topic(
         if isinstance(name, UUID):
             topic = broker.topic_by_id(name)
             if access.is_enforced:
-                _check_access(access, transactional_id, topic.name)
+                _check_access_by_id(access, transactional_id, topic)
             return topic
         if access.is_enforced:
             _check_access(access, transactional_id, name)
@@ -193,6 +214,14 @@ def _check_access(access: Access, transactional_id: str | None, topic: str) -> N
     if transactional_id is not None:
         access.demand_transactional_id(Operation.WRITE, transactional_id)
     access.demand_topic(Operation.WRITE, topic)
+
+
+def _check_access_by_id(access: Access, transactional_id: str | None, topic: Topic) -> None:
+    """Who may not write to it does not learn its name."""
+    try:
+        _check_access(access, transactional_id, topic.name)
+    except TopicAccessDenied as error:
+        raise TopicIdNotFound(f"there is no topic with id {topic.topic_id}") from error
 
 
 async def _partition(broker: Broker, topic: Topic | GoQueueError, index: int) -> Partition:
@@ -324,6 +353,7 @@ class _Reply:
     ) -> None:
         self.results: Results = {}
         self.written_bytes = self.written_messages = self.throttle_ms = 0
+        self.namespace: Namespace | None = None  # of the client's tenant
         self._broker = broker
         self._leaders: set[int] = set()  # that clients are sent to
         self._version = version
@@ -396,6 +426,8 @@ class _Reply:
             self._slot.fill(None)
             return
         topics = [ProduceTopicResponse(name, results) for name, results in self.results.items()]
+        if self.namespace is not None:
+            topics = show_produce(topics, self.namespace)
         endpoints = leader_endpoints(self._broker, self._leaders) if self._leaders else ()
         self._slot.fill(
             [

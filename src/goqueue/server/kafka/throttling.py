@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from goqueue.broker.quotas import THROTTLE_SECONDS_MAX, Quotas
+from goqueue.broker.tenants import Counts
 from goqueue.model.batch import Buffer, headers
 from goqueue.quotas import (
     CONSUME_BYTES,
@@ -40,7 +41,15 @@ _KEYS: Final[dict[int, tuple[str, ...]]] = {
 class Throttle:
     """Of one request."""
 
-    def __init__(self, quotas: Quotas, meter: ClientMeter, connection: KafkaConnection) -> None:
+    def __init__(
+        self,
+        quotas: Quotas,
+        meter: ClientMeter,
+        connection: KafkaConnection,
+        counts: Counts | None,
+    ) -> None:
+        """`counts` are the tenant's, if the client belongs to one."""
+        self._counts = counts
         self._quotas = quotas
         self._meter = meter
         self._connection = connection
@@ -59,14 +68,20 @@ class Throttle:
 
     def charge_publish(self, byte_count: int, message_count: int) -> int:
         """What was written; gives `throttle_time_ms`."""
+        if self._counts is not None:
+            self._counts.bytes_published += byte_count
+            self._counts.messages_published += message_count
         return self._charge({PUBLISH_BYTES: byte_count, PUBLISH_MESSAGES: message_count})
 
     def charge_consume(self, batches: Iterable[Buffer]) -> int:
         """What is sent; gives `throttle_time_ms`."""
         found = list(batches)
         counted = {CONSUME_BYTES: sum(map(len, found))}
-        if self._meter.limits(CONSUME_MESSAGES):
+        if self._counts is not None or self._meter.limits(CONSUME_MESSAGES):
             counted[CONSUME_MESSAGES] = sum(each.count for data in found for each in headers(data))
+        if self._counts is not None:
+            self._counts.bytes_consumed += counted[CONSUME_BYTES]
+            self._counts.messages_consumed += counted[CONSUME_MESSAGES]
         return self._charge(counted)
 
     def charge_other(self, api_key: int, response: Any) -> Any:
@@ -90,13 +105,17 @@ class Throttle:
             return 0
         seconds = min(waits[key] / 1e9, THROTTLE_SECONDS_MAX)
         self._quotas.note_throttled(key)
+        if self._counts is not None:
+            self._counts.throttled += 1
         self._connection.mute(seconds)
         return max(1, round(seconds * 1000))
 
 
 def throttle_of(
-    quotas: Quotas, connection: KafkaConnection, header: RequestHeader
+    quotas: Quotas, connection: KafkaConnection, header: RequestHeader, counts: Counts | None
 ) -> Throttle | None:
-    """None: nothing limits this client."""
+    """None: nothing limits this client, and nobody counts."""
     meter = quotas.meter_of(connection.principal or ANONYMOUS, header.client_id)
-    return None if meter.is_empty else Throttle(quotas, meter, connection)
+    if meter.is_empty and counts is None:
+        return None
+    return Throttle(quotas, meter, connection, counts)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Final
 
-import re2
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from kio.schema.describe_producers.v0.response import (
     DescribeProducersResponse,
@@ -32,6 +31,8 @@ from kio.schema.write_txn_markers.v2.response import (
 )
 
 from goqueue.cluster.replication import Follower
+from goqueue.groups import name_filter
+from goqueue.groups.errors import InvalidRegularExpression
 from goqueue.log import Producer
 from goqueue.model.errors import GoQueueError, InvalidRequest, NotCoordinator
 from goqueue.model.ids import Timestamp
@@ -92,10 +93,9 @@ def _name_filter(pattern: str | None) -> Callable[[str], bool]:
     if not pattern:
         return lambda _: True
     try:
-        compiled = re2.compile(pattern)
-    except re2.error as error:
+        return name_filter(pattern)
+    except InvalidRegularExpression as error:
         raise InvalidRequest(f"{pattern!r} is no regular expression: {error}") from error
-    return lambda name: compiled.fullmatch(name) is not None
 
 
 def _age_ms(transaction: Transaction, now: Timestamp) -> int:

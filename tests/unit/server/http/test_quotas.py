@@ -8,7 +8,7 @@ MESSAGES = {"messages": [{"value": "x" * 100}] * 3}
 
 
 async def test_quotas_are_listed_set_and_removed(serving: Serving) -> None:
-    async with serving() as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with serving() as server, httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         change = {"user": "ann", "client_id": "<default>", "quotas": {"request_rate": 5}}
         made = await client.patch("/admin/quotas", json=change)
         assert made.json() == {
@@ -35,7 +35,7 @@ async def test_quotas_are_listed_set_and_removed(serving: Serving) -> None:
 
 
 async def test_who_is_in_debt_is_told_when_to_come_again(serving: Serving) -> None:
-    async with serving() as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with serving() as server, httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         app = {"X-Client-Id": "app"}
         await client.patch(
             "/admin/quotas", json={"client_id": "app", "quotas": {"producer_message_rate": 0.5}}
@@ -57,7 +57,7 @@ async def test_who_is_in_debt_is_told_when_to_come_again(serving: Serving) -> No
 
 
 async def test_what_is_refused_is_not_charged(serving: Serving) -> None:
-    async with serving() as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with serving() as server, httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         limits = {"producer_byte_rate": 0.001, "producer_message_rate": 0.001}
         await client.patch("/admin/quotas", json={"client_id": "<default>", "quotas": limits})
         for _ in range(3):
@@ -68,7 +68,7 @@ async def test_what_is_refused_is_not_charged(serving: Serving) -> None:
 
 
 async def test_what_is_given_is_charged(serving: Serving) -> None:
-    async with serving() as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with serving() as server, httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         await client.post("/topics/t/messages", json=MESSAGES)
         for name in ("bytes", "messages"):
             app = {"X-Client-Id": name}
@@ -82,7 +82,7 @@ async def test_what_is_given_is_charged(serving: Serving) -> None:
 
 
 async def test_requests_are_counted(serving: Serving) -> None:
-    async with serving() as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with serving() as server, httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         await client.patch(
             "/admin/quotas", json={"client_id": "app", "quotas": {"request_rate": 2}}
         )

@@ -24,6 +24,7 @@ from goqueue.server.http.quotas.metered_app import MeteredApp
 from goqueue.server.http.security.audited import HttpAudit
 from goqueue.server.http.security.authorized_app import AuthorizedApp
 from goqueue.server.http.security.identity import Identification
+from goqueue.server.http.tenancy.tenant_app import TenantApp
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -57,10 +58,13 @@ class HttpListener:
             broker.cluster.handlers |= self._calls.handlers
             serve_gathered(broker)
             served = RoutedApp(app, broker, broker.others)
+        unchecked = served
         audit = HttpAudit(broker.audit, broker.permissions, broker.environment.clock)
-        if broker.permissions.is_enforced:
+        if broker.permissions.is_asked:
             served = AuthorizedApp(served, app, broker.permissions, audit, broker.has_topic)
-        served = MeteredApp(served, app, broker.quotas)
+        served = MeteredApp(served, app, broker.quotas, broker.tenants)
+        if broker.permissions.is_asked:
+            served = TenantApp(served, unchecked, app, broker)
         gate = Gate(
             served,
             access=Access(config),

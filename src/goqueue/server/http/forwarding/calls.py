@@ -218,5 +218,5 @@ def _scope(node_id: NodeId, call: HttpCall) -> dict[str, Any]:
         "state": {},
         PREFIX_KEY: call.prefix,
         FORWARDED_KEY: node_id,
-        PRINCIPAL_KEY: Principal(call.user, call.roles) if call.user else ANONYMOUS,
+        PRINCIPAL_KEY: Principal(call.user, call.roles, call.tenant) if call.user else ANONYMOUS,
     }

@@ -249,6 +249,7 @@ def _call(number: int, scope: Scope, body: bytes) -> HttpCall:
         None if server is None else (server[0], server[1] or 0),
         principal.name,
         principal.roles,
+        principal.tenant,
     )
 
 

@@ -66,6 +66,7 @@ TAGS: Final = [
     Tag("schemas", description="Register schemas, and check how they evolve."),
     Tag("security", description="Users, API keys and access control lists."),
     Tag("quotas", description="How much users, client ids and addresses may use."),
+    Tag("tenants", description="Spaces of names with limits of their own."),
     Tag("group transactions", description="For engines: many transactions, one decision."),
     Tag("server", description="Health, metrics and this document."),
     Tag("cluster", description="Nodes, and where partitions are."),

@@ -15,6 +15,7 @@ from litestar.exceptions import HTTPException
 from litestar.utils.path import normalize_path
 
 from goqueue.broker.quotas import THROTTLE_SECONDS_MAX, Quotas
+from goqueue.broker.tenants import Counts, Tenants
 from goqueue.model.errors import QuotaExceeded
 from goqueue.quotas import (
     CONSUME_BYTES,
@@ -70,33 +71,38 @@ class _Listed(msgspec.Struct):
 
 
 class MeteredApp:
-    def __init__(self, app: App, router: Litestar, quotas: Quotas) -> None:
+    def __init__(self, app: App, router: Litestar, quotas: Quotas, tenants: Tenants) -> None:
         self._app = app
+        self._tenants = tenants
         self._router = router
         self._quotas = quotas
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         meter = self._meter_of(scope) if self._quotas.are_set else None
-        if meter is None or meter.is_empty or scope["path"] in FREE:
+        tenant_id = self._tenants.id_of(scope.get(PRINCIPAL_KEY, ANONYMOUS))
+        is_free = meter is None or (meter.is_empty and not tenant_id)
+        if meter is None or is_free or scope["path"] in FREE:
             await self._app(scope, receive, send)
             return
+        counts = self._tenants.counts_of(tenant_id) if tenant_id else Counts()
         route = self._route(scope)
         bytes_key, messages_key = _PUBLISHING if route in PUBLISH_ROUTES else _CONSUMING
-        counts = route in PUBLISH_ROUTES or route in CONSUME_ROUTES
-        keys = (REQUESTS, bytes_key, messages_key) if counts else (REQUESTS,)
+        is_data = route in PUBLISH_ROUTES or route in CONSUME_ROUTES
+        keys = (REQUESTS, bytes_key, messages_key) if is_data else (REQUESTS,)
         try:
             self._check(meter, keys)
         except QuotaExceeded as error:
+            counts.throttled += 1
             await send_error(send, error)
             return
         meter.take(REQUESTS, 1, self._quotas.clock.instant())
-        if not counts:
+        if not is_data:
             await self._app(scope, receive, send)
         elif route in PUBLISH_ROUTES:
-            taking = _Publishing(self._quotas, meter, receive, send)
+            taking = _Publishing(self._quotas, meter, counts, receive, send)
             await self._app(scope, taking.receive, taking.send)
         else:
-            giving = _Consuming(self._quotas, meter, send)
+            giving = _Consuming(self._quotas, meter, counts, send)
             await self._app(scope, receive, giving.send)
 
     def _meter_of(self, scope: Scope) -> ClientMeter:
@@ -125,7 +131,15 @@ class MeteredApp:
 class _Publishing:
     """What a request brings, charged if it is taken."""
 
-    def __init__(self, quotas: Quotas, meter: ClientMeter, receive: Receive, send: Send) -> None:
+    def __init__(
+        self,
+        quotas: Quotas,
+        meter: ClientMeter,
+        counts: Counts,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self._counts = counts
         self._quotas = quotas
         self._meter = meter
         self._receive = receive
@@ -137,23 +151,24 @@ class _Publishing:
         event = await self._receive()
         body = event.get("body", b"")
         self._size += len(body)
-        if self._meter.limits(PUBLISH_MESSAGES):
-            self._parts.append(body)
+        self._parts.append(body)
         return event
 
     async def send(self, event: Event) -> None:
         if event["type"] == "http.response.start" and event["status"] < 300:
-            now = self._quotas.clock.instant()
+            now, messages = self._quotas.clock.instant(), _count(b"".join(self._parts))
             self._meter.take(PUBLISH_BYTES, self._size, now)
-            if self._parts:
-                self._meter.take(PUBLISH_MESSAGES, _count(b"".join(self._parts)), now)
+            self._meter.take(PUBLISH_MESSAGES, messages, now)
+            self._counts.bytes_published += self._size
+            self._counts.messages_published += messages
         await self._send(event)
 
 
 class _Consuming:
     """What an answer gives, charged as it goes."""
 
-    def __init__(self, quotas: Quotas, meter: ClientMeter, send: Send) -> None:
+    def __init__(self, quotas: Quotas, meter: ClientMeter, counts: Counts, send: Send) -> None:
+        self._counts = counts
         self._quotas = quotas
         self._meter = meter
         self._send = send
@@ -173,9 +188,10 @@ class _Consuming:
     async def _charge(self, body: bytes) -> None:
         clock, waits_ns = self._quotas.clock, 0
         waits_ns = self._meter.take(CONSUME_BYTES, len(body), clock.instant())
-        if self._meter.limits(CONSUME_MESSAGES):
-            count = body.count(EVENT) if self._is_stream else _count(body)
-            waits_ns = max(waits_ns, self._meter.take(CONSUME_MESSAGES, count, clock.instant()))
+        count = body.count(EVENT) if self._is_stream else _count(body)
+        waits_ns = max(waits_ns, self._meter.take(CONSUME_MESSAGES, count, clock.instant()))
+        self._counts.bytes_consumed += len(body)
+        self._counts.messages_consumed += count
         if self._is_stream and waits_ns:
             self._quotas.note_throttled(CONSUME_BYTES)
             await clock.sleep(min(waits_ns / 1e9, THROTTLE_SECONDS_MAX))

@@ -22,6 +22,7 @@ from goqueue.server.http.security.audited import HttpAudit
 from goqueue.server.http.security.demands import CREATING, DEMANDS, Asked, Demand, template_text
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
 from goqueue.server.http.security.registry_demands import REGISTRY_TEMPLATES, registry_demands
+from goqueue.server.http.tenancy.demands import TENANT_DEMANDS
 
 QUERY_FIELDS_MAX: Final = 100
 
@@ -66,6 +67,9 @@ class AuthorizedApp:
             return receive  # there is no such route, and it says so
         _, _, _, parameters, template = found
         demands = _demands_of(scope["method"], template, parameters)
+        if self._permissions.is_tenants(principal):
+            route = f"{scope['method']} {template_text(template)}"
+            demands = TENANT_DEMANDS.get(route, demands)
         scope["path_template"] = template
         if demands is None:
             text = f"{principal} is no administrator"

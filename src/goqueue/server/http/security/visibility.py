@@ -12,7 +12,7 @@ def visible(
     scope: Mapping[str, Any], permissions: Permissions, resource_type: ResourceType
 ) -> Callable[[str], bool]:
     """A request that another node passed on was asked by somebody whom that node knows."""
-    if not permissions.is_enforced:
+    if not permissions.is_asked:
         return lambda _: True
     principal = scope.get(PRINCIPAL_KEY, ANONYMOUS)
     host = client_host(scope)

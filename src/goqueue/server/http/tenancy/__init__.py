@@ -1,0 +1,1 @@
+"""Names of a tenant's users in HTTP's requests and answers."""

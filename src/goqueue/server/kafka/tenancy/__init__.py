@@ -1,0 +1,1 @@
+"""Names of a tenant's clients: as they write them, and as they are inside."""
