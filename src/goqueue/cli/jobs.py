@@ -102,6 +102,21 @@ class JobOptions(SparkOptions, frozen=True):
     """Of a job on Spark that talks to a broker."""
 
     bootstrap: Bootstrap = None
+    command_config: Annotated[
+        str | None,
+        option(
+            "File of Kafka's settings to log in with: security.protocol, sasl.mechanism and so on."
+            " \\[GOQUEUE_KAFKA_CONFIG]",
+            metavar="FILE",
+        ),
+    ] = None
+
+    def log_in(self) -> None:
+        """For this program and the processes that it starts."""
+        from goqueue.client.kafka import CONFIG_VARIABLE
+
+        if self.command_config is not None:
+            os.environ[CONFIG_VARIABLE] = os.path.abspath(self.command_config)
 
 
 def bootstrap_of(session: Session, given: str | None) -> str:
@@ -113,21 +128,34 @@ def bootstrap_of(session: Session, given: str | None) -> str:
     return f"[{host}]:{KAFKA_PORT}" if ":" in host else f"{host}:{KAFKA_PORT}"
 
 
-def reached_broker(session: Session, given: str | None) -> str:
-    """As `bootstrap_of`, of a broker that answers."""
-    address = bootstrap_of(session, given)
-    check_broker(address)
+def reached_broker(
+    session: Session, job: JobOptions, told: str | None = None, login: str | None = None
+) -> str:
+    """As `bootstrap_of`, of a broker that answers and lets us in.
+
+    `told` and `login` are what a pipeline's file says.
+    """
+    job.log_in()
+    address = bootstrap_of(session, job.bootstrap or told)
+    check_broker(address, login)
     return address
 
 
-def check_broker(address: str) -> None:
+def check_broker(address: str, login: str | None = None) -> None:
     """Whether one is there is known in a moment, and Spark takes seconds to start."""
-    from goqueue.client.errors import ServerUnreachable
-    from goqueue.client.kafka import KafkaClient
+    from goqueue.client.errors import BadLogin, ServerUnreachable
+    from goqueue.client.kafka import KafkaClient, KafkaRefused, read_login
 
     try:
-        with KafkaClient(address, client_id="goqueue", timeout_s=BROKER_SECONDS) as client:
+        shown = read_login(login) if login else None
+        with KafkaClient(
+            address, client_id="goqueue", timeout_s=BROKER_SECONDS, login=shown
+        ) as client:
             client.metadata([])
+    except BadLogin as error:
+        raise UsageFailure(str(error)) from error
+    except KafkaRefused as error:
+        raise Failure(str(error), ExitCode.DENIED) from error
     except ServerUnreachable as error:
         raise Failure(
             f"no broker's Kafka listener answers at {address}: start it, or say where it is with"

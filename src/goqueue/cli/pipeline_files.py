@@ -43,11 +43,17 @@ class PipelineFile:
         ]
         return "\n".join([f"{count} problems" if count > 1 else "a problem", *found])
 
+    @property
+    def login(self) -> str | None:
+        """The file that it logs in with."""
+        return self.places("").path(self.pipeline.login) if self.pipeline.login else None
+
     def places(self, bootstrap: str) -> "Places":
         from goqueue.spark.pipelines.places import Places
 
         folder = Path(self._file).resolve().parent
-        return Places(bootstrap, folder, self.pipeline.checkpoints, self.pipeline.name)
+        pipeline = self.pipeline
+        return Places(bootstrap, folder, pipeline.checkpoints, pipeline.name, pipeline.login)
 
     def spark_settings(self) -> dict[str, str]:
         from goqueue.spark.pipelines.frames import option_texts

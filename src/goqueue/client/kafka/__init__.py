@@ -12,7 +12,15 @@ What talks to brokers comes with the protocol's classes when it is first named; 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from goqueue.client.kafka.login import KafkaLogin, parse_login
+from goqueue.client.kafka.login import (
+    CONFIG_VARIABLE,
+    LOGIN_SETTINGS,
+    NO_LOGIN,
+    KafkaLogin,
+    default_login,
+    parse_login,
+    read_login,
+)
 from goqueue.client.kafka.results import (
     EARLIEST,
     LATEST,
@@ -36,8 +44,11 @@ if TYPE_CHECKING:
     from goqueue.client.kafka.share_session import Received
 
 __all__ = [
+    "CONFIG_VARIABLE",
     "EARLIEST",
     "LATEST",
+    "LOGIN_SETTINGS",
+    "NO_LOGIN",
     "ErrorCode",
     "Fetched",
     "KafkaClient",
@@ -51,8 +62,10 @@ __all__ = [
     "Received",
     "TopicLayout",
     "TopicPartition",
+    "default_login",
     "next_offset",
     "parse_login",
+    "read_login",
 ]
 
 _LATER = {

@@ -7,7 +7,7 @@ from goqueue.client.errors import ClientError
 from goqueue.client.kafka.cluster import Cluster, parse_bootstrap
 from goqueue.client.kafka.deadlines import Backoff, Deadline
 from goqueue.client.kafka.errors import KafkaRefused, is_retriable
-from goqueue.client.kafka.login import NO_LOGIN, KafkaLogin
+from goqueue.client.kafka.login import KafkaLogin, default_login
 from goqueue.model.ids import TopicPartition
 from goqueue.wire.apis import ApiKey
 from goqueue.wire.client_codec import build_request
@@ -27,9 +27,11 @@ class Caller:
         *,
         client_id: str = "goqueue",
         timeout_s: float = TIMEOUT_S,
-        login: KafkaLogin = NO_LOGIN,
+        login: KafkaLogin | None = None,
     ) -> None:
-        self._cluster = Cluster(parse_bootstrap(bootstrap), client_id, login)
+        """Without `login`, what `GOQUEUE_KAFKA_CONFIG` says counts."""
+        self.login = default_login() if login is None else login
+        self._cluster = Cluster(parse_bootstrap(bootstrap), client_id, self.login)
         self._timeout_s = timeout_s
 
     def _call(

@@ -22,7 +22,7 @@ from typing import Final
 from goqueue.client.errors import ClientError
 from goqueue.client.kafka.caller import TIMEOUT_S, Caller
 from goqueue.client.kafka.deadlines import Deadline
-from goqueue.client.kafka.login import NO_LOGIN, KafkaLogin
+from goqueue.client.kafka.login import KafkaLogin
 from goqueue.client.kafka.results import Node, TopicLayout
 from goqueue.client.kafka.share_session import (
     ACCEPT,
@@ -55,7 +55,7 @@ class QueueWorker(Caller):
         *,
         consumer: str | None = None,
         timeout_s: float = TIMEOUT_S,
-        login: KafkaLogin = NO_LOGIN,
+        login: KafkaLogin | None = None,
     ) -> None:
         super().__init__(bootstrap, timeout_s=timeout_s, login=login)
         self._topic = topic

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.client.errors import BadAnswer, BadLogin
 from goqueue.client.kafka.errors import KafkaRefused
-from goqueue.client.kafka.login import PLAIN, KafkaLogin
+from goqueue.client.kafka.login import OAUTHBEARER, PLAIN, KafkaLogin
 from goqueue.model.errors import AuthenticationFailed
 from goqueue.security import ScramClient
 from goqueue.wire.apis import ApiKey
@@ -38,6 +38,9 @@ def log_in(login: KafkaLogin, ask: Ask, where: str) -> None:
             raise KafkaRefused(doing, answer.error_code, answer.error_message)
         return bytes(answer.auth_bytes)
 
+    if mechanism == OAUTHBEARER:
+        send(f"n,,\x01auth=Bearer {login.read_token()}\x01\x01".encode())
+        return
     if mechanism == PLAIN:
         send(f"\0{login.user}\0{login.password}".encode())
         return

@@ -146,7 +146,7 @@ _KAFKA_NAMES: Final = {
     "kafka.connections_max": "max.connections",
     "kafka.idle_ms": "connections.max.idle.ms",
     "kafka.fetch_bytes_max": "fetch.max.bytes",
-    "http.advertised": "goqueue.http.address",
+    "http.advertised": "goqueue.http.address",  # `HTTP_ADDRESS`
     "kafka.fetch_sessions_max": "max.incremental.fetch.session.cache.slots",
     "topics.auto_create": "auto.create.topics.enable",
     "topics.partitions": "num.partitions",
@@ -164,11 +164,17 @@ _FACTS: Final = {
 }
 
 
+HTTP_ADDRESS: Final = "goqueue.http.address"
+
+
 def broker_entries(config: Config, address: Address, http_address: Address | None) -> list[Entry]:
     """All of the server's settings; the addresses are where the client that asks reaches it."""
+    is_tls = bool(config.tls.cert_file)
+    scheme = "https" if is_tls else "http"
+    protocol = f"{'SASL_' if config.auth.enabled else ''}{'SSL' if is_tls else 'PLAINTEXT'}"
     addresses = {
-        "kafka.advertised": f"PLAINTEXT://{address}",
-        "http.advertised": f"http://{http_address}" if http_address else "",
+        "kafka.advertised": f"{protocol}://{address}",
+        "http.advertised": f"{scheme}://{http_address}" if http_address else "",
     }
     entries = [*_fact_entries(config), *_config_entries(config, addresses)]
     for setting in SETTINGS.values():

@@ -35,7 +35,12 @@ from goqueue.model.names import refuse_internal, topic_name
 from goqueue.model.settings import SETTINGS, setting_text
 from goqueue.security import Operation
 from goqueue.server.kafka.broker_configs import change_broker, dynamic_entries
-from goqueue.server.kafka.config_entries import Entry, broker_entries, topic_entries
+from goqueue.server.kafka.config_entries import (
+    HTTP_ADDRESS,
+    Entry,
+    broker_entries,
+    topic_entries,
+)
 from goqueue.server.kafka.context import Context
 from goqueue.server.kafka.errors import kafka_code
 from goqueue.server.kafka.group_configs import change_group, group_entries
@@ -77,7 +82,9 @@ def _describe(
 ) -> DescribeConfigsResult:
     about = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     try:
-        _demand(context, Operation.DESCRIBE_CONFIGS, resource)
+        # Where HTTP is served is for whoever may log in: Metadata says where Kafka is, to all.
+        if list(resource.configuration_keys or ()) != [HTTP_ADDRESS]:
+            _demand(context, Operation.DESCRIBE_CONFIGS, resource)
         entries = _entries(context, resource)
     except GoQueueError as error:
         refusal = {"error_code": kafka_code(error), "error_message": str(error)}

@@ -25,6 +25,7 @@ from goqueue.spark.archive.plan import Plan, Report
 from goqueue.spark.lake.roots import StoreError, base_name, is_remote, normalize
 from goqueue.spark.lake.writing import WriteSettings
 from goqueue.spark.runtime.query import StandInQuery
+from goqueue.spark.source.option_texts import LOGIN_NAMES, Given
 from goqueue.spark.source.options import source_options
 from goqueue.spark.source.read_plan import ReadPlan, read_plan_for
 from goqueue.spark.source.value_plan import ValuePlan, find_plan
@@ -53,7 +54,7 @@ def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":
     if problem is not None:
         raise BadArchiveOptions(problem)
     values = partial(topic_values, options) if options.decode == "registry" else None
-    job = Archiver(_settings(options), partial(topic_facts, options.bootstrap), values)
+    job = Archiver(_settings(options), partial(topic_facts, options), values)
     job.meet(options.topics)
     chosen = _source(options, _start(job, options))
     rows = session.readStream.format("goqueue").options(**chosen).load()
@@ -123,8 +124,9 @@ def run_tasks(rows: "DataFrame", plan: Plan, read_plan: ReadPlan | None = None) 
     return [msgspec.msgpack.decode(each["report"], type=Report) for each in found]
 
 
-def topic_facts(bootstrap: str, topic: str) -> TopicFacts:
-    with KafkaClient(bootstrap, timeout_s=TIMEOUT_SECONDS) as client:
+def topic_facts(options: ArchiveOptions, topic: str) -> TopicFacts:
+    login = Given(options.source, LOGIN_NAMES).login()
+    with KafkaClient(options.bootstrap, timeout_s=TIMEOUT_SECONDS, login=login) as client:
         layout = client.metadata([topic])[topic]
     return TopicFacts(str(layout.topic_id), layout.partition_count)
 

@@ -123,7 +123,7 @@ def _files(source: FileSource, places: Places) -> list[str]:
 
 
 def _topic(name: str, source: TopicSource, places: Places) -> list[str]:
-    options = {"bootstrap.servers": places.bootstrap, **topic_options(source)}
+    options = {**places.broker_options(), **topic_options(source)}
     how = "readStream" if source.read == "stream" else "read"
     lines = [f'spark.{how}.format("goqueue")', *_options(options), ".load()"]
     if source.format == "registry":
@@ -222,7 +222,7 @@ def _sink(name: str, sink: Sink, pipeline: Pipeline, places: Places) -> str:
         head = f"@dp.table(name={_text(target)}, format={_text(sink.format)}{columns})"
         return _function(head, target, [rows])
     assert isinstance(sink, TopicSink), "others are left out"
-    options = {"bootstrap.servers": places.bootstrap, "topic": sink.topic}
+    options = {**places.broker_options(), "topic": sink.topic}
     options |= option_texts(sink.options)
     made = f'dp.create_sink({_text(target)}, "goqueue", {json.dumps(options)})'
     flow = _function(

@@ -35,7 +35,7 @@ def source_frame(spark: "SparkSession", source: Source, places: "Places") -> "Da
     if isinstance(source, FileSource):
         return _files(spark, source, places)
     if source.format == "registry":  # the source itself knows what to do with the bad ones
-        table = registry_table(messages_of(spark, source, places.bootstrap))
+        table = registry_table(messages_of(spark, source, places))
         return add_watermark(table, source.watermark)
     return add_watermark(_good(source, topic_frame(spark, source, places)), source.watermark)
 
@@ -44,17 +44,17 @@ def topic_frame(spark: "SparkSession", source: TopicSource, places: "Places") ->
     """With what does not fit its schema still in it."""
     if source.format == "registry":
         keeping = msgspec.structs.replace(source, bad="keep")
-        return registry_table(messages_of(spark, keeping, places.bootstrap))
-    messages = messages_of(spark, source, places.bootstrap)
+        return registry_table(messages_of(spark, keeping, places))
+    messages = messages_of(spark, source, places)
     if source.schema is not None:
         return json_table(messages, schema_of(source.schema))
     return binary_table(messages) if source.format == "binary" else text_table(messages)
 
 
-def messages_of(spark: "SparkSession", source: TopicSource, bootstrap: str) -> "DataFrame":
+def messages_of(spark: "SparkSession", source: TopicSource, places: "Places") -> "DataFrame":
     """The messages as the format `goqueue` gives them."""
     reader: Any = spark.readStream if source.read == "stream" else spark.read
-    options = {"bootstrap.servers": bootstrap, **topic_options(source)}
+    options = {**places.broker_options(), **topic_options(source)}
     messages: DataFrame = reader.format("goqueue").options(**options).load()
     return messages
 

@@ -7,7 +7,7 @@ queries = job.start(show, once=True)          # Spark's streaming queries
 
 from typing import Any, Final
 
-from goqueue.client.kafka import KafkaClient
+from goqueue.client.kafka import KafkaClient, read_login
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
 from goqueue.spark.pipelines.describing import Description, describe
 from goqueue.spark.pipelines.model import Pipeline
@@ -56,6 +56,10 @@ class PipelineJob:
         return not once and any(each != AVAILABLE_NOW for each in triggers)
 
     def _client(self) -> KafkaClient:
+        places = self._places
         return KafkaClient(
-            self._places.bootstrap, client_id="goqueue-pipeline", timeout_s=TIMEOUT_SECONDS
+            places.bootstrap,
+            client_id="goqueue-pipeline",
+            timeout_s=TIMEOUT_SECONDS,
+            login=read_login(places.path(places.login)) if places.login else None,
         )

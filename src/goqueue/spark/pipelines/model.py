@@ -204,6 +204,9 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     bootstrap: str | None = None
     """The broker's Kafka listener, as HOST:PORT."""
+    login: str = ""
+    """File of Kafka's settings to log in with (`security.protocol`, `sasl.…`, `ssl.…`), beside this
+    one: secrets do not belong here."""
     checkpoints: str = "checkpoints"
     """Folder, or URL of one that all of Spark's machines see.  How far each sink is lies there:
     without it a pipeline starts over, and writes everything again."""

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from goqueue.spark.source.option_texts import LOGIN_FILE
+
 
 class Places(msgspec.Struct, frozen=True):
     bootstrap: str
@@ -11,6 +13,13 @@ class Places(msgspec.Struct, frozen=True):
     """Of the pipeline's file."""
     checkpoints: str
     name: str
+    login: str = ""
+    """File of Kafka's settings to log in with; empty: what `GOQUEUE_KAFKA_CONFIG` names."""
+
+    def broker_options(self) -> dict[str, str]:
+        """Where the broker is and how to log in, for the format `goqueue`."""
+        found = {"bootstrap.servers": self.bootstrap}
+        return {**found, LOGIN_FILE: self.path(self.login)} if self.login else found
 
     def path(self, text: str) -> str:
         """A path, or a URL as it is."""

@@ -90,6 +90,7 @@ class Starter:
             start="latest" if source.from_ == "latest" else "earliest",
             checkpoint=self._places.checkpoint(planned.name),
             name=self._query_name(planned),
+            source=self._places.broker_options(),
         )
         if trigger is not None:
             chosen = trigger if trigger == AVAILABLE_NOW else spark_interval(trigger)
@@ -129,7 +130,7 @@ class Starter:
 
     def _topic_options(self, sink: TopicSink) -> dict[str, str]:
         return {
-            "bootstrap.servers": self._places.bootstrap,
+            **self._places.broker_options(),
             "topic": sink.topic,
             **({"value.format": "registry"} if sink.format == "registry" else {}),
             **({"value.subject": sink.subject} if sink.subject is not None else {}),

@@ -121,7 +121,7 @@ def _oldest(times: "DataFrame") -> datetime | None:
 
 def _last_version(client: KafkaClient, name: str, options: ReplayOptions) -> int:
     """What the broker knows to be written; whoever else does this replay is stopped."""
-    with Group(options.http or client.http_url(), TIMEOUT_MS) as group:
+    with Group(options.http or client.http_url(), TIMEOUT_MS, client.login) as group:
         version = Version(application_of(name, options.to), 0, uuid.uuid4().hex)
         return group.start_run(version).last_version
 

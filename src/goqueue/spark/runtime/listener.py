@@ -24,8 +24,10 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from goqueue.client.errors import BadLogin
+from goqueue.client.kafka import read_login
 from goqueue.spark.source.group_offsets import GroupOffsets
-from goqueue.spark.source.offsets import StoredOffsets, broker_of, places_of
+from goqueue.spark.source.offsets import LOGIN_NOTE, StoredOffsets, broker_of, places_of
 from goqueue.spark.source.positions import Places
 
 TIMEOUT_S: Final = 5.0
@@ -57,7 +59,12 @@ class OffsetPublisher(StreamingQueryListener):
         group = group_name(progress.name, str(progress.id))
         sources = [(source.latestOffset, source.endOffset) for source in progress.sources]
         for broker, reached in offsets_to_publish(sources):
-            self._group_offsets.publish(broker, group, reached)
+            address, _, login_file = broker.partition(LOGIN_NOTE)
+            try:
+                login = read_login(login_file) if login_file else None
+            except BadLogin:  # the stream itself says what is wrong with it
+                continue
+            self._group_offsets.publish(address, group, reached, login)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass

@@ -65,7 +65,9 @@ class Starter:
     def start(self, pipeline: Pipeline, file: Path) -> Running:
         """Raises `PipelineProblems`, and what Spark and the broker raise."""
         bootstrap = pipeline.bootstrap or self._bootstrap
-        places = Places(bootstrap, file.resolve().parent, pipeline.checkpoints, pipeline.name)
+        places = Places(
+            bootstrap, file.resolve().parent, pipeline.checkpoints, pipeline.name, pipeline.login
+        )
         queries = PipelineJob(self._spark, pipeline, places).start(_show_nothing)
         return RunningPipeline(queries, pipeline, places)
 

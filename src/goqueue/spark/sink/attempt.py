@@ -49,7 +49,7 @@ def write_rows(
     with (
         add_hints(),
         connect(options) as kafka,
-        Group(options.http or kafka.http_url(), options.timeout_ms) as group,
+        Group(options.http or kafka.http_url(), options.timeout_ms, options.login) as group,
     ):
         run = group.start_run(version)
         start = partial(
@@ -81,7 +81,12 @@ def _count(outcome: Outcome, batches: Iterable[pa.RecordBatch]) -> Outcome:
 
 
 def connect(options: SinkOptions) -> KafkaClient:
-    return KafkaClient(options.bootstrap, client_id=CLIENT_ID, timeout_s=options.timeout_ms / 1000)
+    return KafkaClient(
+        options.bootstrap,
+        client_id=CLIENT_ID,
+        timeout_s=options.timeout_ms / 1000,
+        login=options.login,
+    )
 
 
 def _write(

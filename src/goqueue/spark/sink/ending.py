@@ -25,7 +25,7 @@ def decide(reports: Sequence[Report], options: SinkOptions) -> None:
         return  # no task, so nothing was written
     version, outcome = reports[0]
     members = [each.member for _, each in reports if each.member is not None]
-    with add_hints(), Group(outcome.url, options.timeout_ms) as group:
+    with add_hints(), Group(outcome.url, options.timeout_ms, options.login) as group:
         group.decide(version, outcome.run, members, _contents(reports, options))
     _warn_of_old(reports, options)
 
@@ -62,10 +62,10 @@ def abort(
     try:
         if reports:
             version, outcome = reports[0]
-            with Group(outcome.url, options.timeout_ms) as group:
+            with Group(outcome.url, options.timeout_ms, options.login) as group:
                 group.abort(version.application, version.number, outcome.run)
         elif application is not None:
-            with Group(http_url(options), options.timeout_ms) as group:
+            with Group(http_url(options), options.timeout_ms, options.login) as group:
                 run = group.newest_run(application)
                 if run is not None:
                     group.abort(application, number, run)
@@ -79,7 +79,7 @@ def retire(reports: Sequence[Report], options: SinkOptions) -> None:
         return
     version, outcome = reports[0]
     try:
-        with Group(outcome.url, options.timeout_ms) as group:
+        with Group(outcome.url, options.timeout_ms, options.login) as group:
             group.retire(version.application)
     except ClientError as error:
         _log.warning("not retired", application=version.application, problem=str(error))

@@ -18,6 +18,7 @@ from goqueue.api.transactions import RunStarted
 from goqueue.client import Client
 from goqueue.client.http.calls import transactions as calls
 from goqueue.client.http.calls.transactions import Member
+from goqueue.client.kafka import KafkaLogin
 
 RETRIES_MAX: Final = 1_000_000  # the time-out ends them
 
@@ -34,9 +35,10 @@ class Version(msgspec.Struct, frozen=True):
 class Group:
     """The HTTP side of group transactions."""
 
-    def __init__(self, url: str, timeout_ms: int) -> None:
+    def __init__(self, url: str, timeout_ms: int, login: KafkaLogin) -> None:
         self.url = url
-        self._client = Client(url, timeout=timeout_ms / 1000, retries=RETRIES_MAX)
+        shown = login.for_http()
+        self._client = Client(url, timeout=timeout_ms / 1000, retries=RETRIES_MAX, **shown)
 
     def __enter__(self) -> Self:
         return self

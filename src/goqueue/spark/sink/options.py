@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
+from goqueue.client.kafka import NO_LOGIN, KafkaLogin
 from goqueue.model.compression import CODEC_NAMES
 from goqueue.model.errors import InvalidName
 from goqueue.model.names import topic_name
 from goqueue.spark.sink.values import NAMES as VALUE_NAMES
 from goqueue.spark.sink.values import WriteValueOptions, write_value_options
-from goqueue.spark.source.option_texts import Given
+from goqueue.spark.source.option_texts import LOGIN_NAMES, Given
 from goqueue.spark.source.options import TIMEOUT_MS
 
 TRANSACTION_TIMEOUT_MS: Final = 15 * 60_000
@@ -40,12 +41,14 @@ NAMES: Final = (
     "txnTimeout",
     "txnVersion",
     *VALUE_NAMES,
+    *LOGIN_NAMES,
 )
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     """Where the brokers are, HOST:PORT and more after commas."""
+    login: KafkaLogin = NO_LOGIN
     topic: str | None = None
     """Where every row goes; None: the rows say so in their column `topic`."""
     http: str | None = None
@@ -82,10 +85,12 @@ def application_of(name: str, topic: str | None) -> str:
 def sink_options(given: Mapping[str, str], *, is_stream: bool) -> tuple[SinkOptions, list[str]]:
     """The options, and everything that is wrong with them."""
     reading = Given(given, NAMES)
+    login = reading.login()
     options = SinkOptions(
         bootstrap=reading.bootstrap(),
+        login=login,
         topic=_topic(reading),
-        http=_http(reading),
+        http=_http(reading, login.scheme),
         compression=_compression(reading),
         application=_application(reading),
         checkpoint=reading.text("checkpointLocation") or None,
@@ -109,9 +114,9 @@ def _topic(reading: Given) -> str | None:
         return text
 
 
-def _http(reading: Given) -> str | None:
+def _http(reading: Given, scheme: str) -> str | None:
     given = [each.strip() for each in (reading.text("goqueue.http") or "").split(",")]
-    urls = [each if "://" in each else f"http://{each}" for each in given if each]
+    urls = [each if "://" in each else f"{scheme}://{each}" for each in given if each]
     return ",".join(urls) or None
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from goqueue.client.errors import ClientError
+from goqueue.client.kafka import NO_LOGIN, KafkaLogin
 from goqueue.schemas import SchemaText, SchemaType
 from goqueue.spark.source.option_texts import Given
 from goqueue.spark.values.deriving import avro_schema
@@ -96,7 +97,13 @@ class ValuePlan(msgspec.Struct, frozen=True, dict=True):
 
 
 def find_plan(
-    told: WriteValueOptions, column: "DataType", *, topic: str | None, url: str, timeout_ms: int
+    told: WriteValueOptions,
+    column: "DataType",
+    *,
+    topic: str | None,
+    url: str,
+    timeout_ms: int,
+    login: KafkaLogin = NO_LOGIN,
 ) -> ValuePlan:
     """Raises `NoSchemaToWrite`, `UnwritableRows`, and `Refused` for an incompatible schema."""
     subject = told.subject or (None if topic is None else f"{topic}-value")
@@ -106,7 +113,7 @@ def find_plan(
             " with the option value.subject"
         )
     kind = _arrow(column)
-    with Registry(told.registry or url, timeout_ms) as registry:
+    with Registry(told.registry or url, timeout_ms, login) as registry:
         plan = ValuePlan(_subject(told, registry, subject, kind))
     plan.writer.check(kind)
     return plan

@@ -142,6 +142,7 @@ def _value_plan(schema: StructType, options: SinkOptions) -> ValuePlan | None:
             topic=options.topic,
             url=http_url(options),
             timeout_ms=options.timeout_ms,
+            login=options.login,
         )
 
 

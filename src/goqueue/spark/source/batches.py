@@ -16,7 +16,7 @@ from goqueue.spark.source.subscriptions import discover
 
 def plan_batch(options: SourceOptions, bounds: Bounds) -> list[Task]:
     """The tasks; none where there is nothing to read."""
-    with connect(options.bootstrap, options.timeout_ms) as client:
+    with connect(options.bootstrap, options.timeout_ms, options.login) as client:
         ranges = _apply_filters(bounds, _ranges(options, client), client)
         sizes = record_bytes(client, [each.where for each in ranges])
     return plan(ranges, sizing_of(options), sizes)

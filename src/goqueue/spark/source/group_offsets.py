@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from goqueue.client.errors import ClientError
-from goqueue.client.kafka import ErrorCode, KafkaClient, KafkaRefused
+from goqueue.client.kafka import ErrorCode, KafkaClient, KafkaLogin, KafkaRefused
 from goqueue.spark.source.positions import Places
 
 CLIENT_ID: Final = "goqueue-spark"
@@ -19,9 +19,13 @@ class GroupOffsets:
         self._timeout_s = timeout_s
         self._warned: set[str] = set()
 
-    def publish(self, bootstrap: str, group: str, reached: Places) -> None:
+    def publish(
+        self, bootstrap: str, group: str, reached: Places, login: KafkaLogin | None = None
+    ) -> None:
         try:
-            with KafkaClient(bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s) as client:
+            with KafkaClient(
+                bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s, login=login
+            ) as client:
                 client.commit_offsets(group, reached)
         except ClientError as error:
             # A topic that is gone has no lag; whether it may be gone the stream itself decides.

@@ -15,6 +15,7 @@ from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.source.positions import Places
 
 NOTE: Final = "@"  # no topic's name begins with it
+LOGIN_NOTE: Final = "?login="  # behind the broker's address: the file that says how
 ID_NOTE: Final = "@id:"
 
 StoredOffsets = dict[str, dict[str, int]]
@@ -58,9 +59,12 @@ def without_topics(places: Places, topics: Collection[str]) -> Places:
     return {where: offset for where, offset in places.items() if where.topic not in topics}
 
 
-def with_broker(stored: StoredOffsets, bootstrap: str) -> StoredOffsets:
+def with_broker(
+    stored: StoredOffsets, bootstrap: str, login_file: str | None = None
+) -> StoredOffsets:
     """The same, saying where the offsets are of: for listeners, which are told nothing else."""
-    return {**stored, f"{NOTE}{bootstrap}": {}}
+    note = bootstrap if login_file is None else f"{bootstrap}{LOGIN_NOTE}{login_file}"
+    return {**stored, f"{NOTE}{note}": {}}
 
 
 def broker_of(stored: Mapping[str, Any]) -> str | None:

@@ -10,12 +10,23 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from goqueue.client.errors import ClientError
+from goqueue.client.errors import BadLogin, ClientError
+from goqueue.client.kafka import (
+    LOGIN_SETTINGS,
+    NO_LOGIN,
+    KafkaLogin,
+    default_login,
+    parse_login,
+    read_login,
+)
 from goqueue.model.durations import parse_duration_ms
 
 T = TypeVar("T")
 
 HUGE: Final = 2**62
+KAFKA: Final = "kafka."
+LOGIN_FILE: Final = "kafka.login.file"
+LOGIN_NAMES: Final = (LOGIN_FILE, *(f"{KAFKA}{name}" for name in LOGIN_SETTINGS))
 SIMILAR: Final = 0.8  # of difflib's ratio
 
 
@@ -53,6 +64,22 @@ class Given:
                 "bootstrap.servers: where is the broker? Give HOST:PORT, 127.0.0.1:9092 say"
             )
         return text or ""
+
+    def login(self) -> KafkaLogin:
+        """By Kafka's settings with `kafka.` before them, or by a file of them; else by
+        `GOQUEUE_KAFKA_CONFIG`."""
+        texts = {name: self.text(f"{KAFKA}{name}") for name in LOGIN_SETTINGS}
+        given = {name: text for name, text in texts.items() if text}
+        path = self.text(LOGIN_FILE)
+        try:
+            if path and given:
+                raise BadLogin(f"{LOGIN_FILE} and {KAFKA}{min(given)}: give one of them")
+            if path:
+                return read_login(path)
+            return parse_login(given) if given else default_login()
+        except BadLogin as error:
+            self.problems.append(f"{KAFKA}{error}")
+            return NO_LOGIN
 
     def whole(self, name: str, *, least: int = 1, most: int = HUGE) -> int | None:
         text = self.text(name)

@@ -11,7 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from goqueue.spark.source.option_texts import Given, refuse
+from goqueue.client.kafka import NO_LOGIN, KafkaLogin
+from goqueue.spark.source.option_texts import LOGIN_FILE, LOGIN_NAMES, Given, refuse
 from goqueue.spark.source.positions import (
     AtTime,
     AtTimes,
@@ -85,12 +86,16 @@ NAMES: Final = (
     "topics",
     "unit",
     *VALUE_NAMES,
+    *LOGIN_NAMES,
 )
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     """Where the brokers are, HOST:PORT and more after commas."""
+    login: KafkaLogin = NO_LOGIN
+    login_file: str | None = None
+    """Where the login is from, for those who only see the stream's offsets."""
     subscription: Subscription
     starting: Position
     ending: Position
@@ -136,6 +141,8 @@ def source_options(given: Mapping[str, str], *, is_stream: bool | None) -> Sourc
     reading = Given(given, NAMES)
     options = SourceOptions(
         bootstrap=reading.bootstrap(),
+        login=reading.login(),
+        login_file=reading.text(LOGIN_FILE),
         subscription=_subscription(reading),
         starting=_position(reading, "starting") or ("latest" if is_stream else "earliest"),
         ending=_position(reading, "ending") or "latest",
@@ -233,8 +240,5 @@ def _check_together(reading: Given, options: SourceOptions) -> None:
         say("includeHeaders: a row of unit=range says where records are, and has none")
     if options.unit != "record" and options.values is not None:
         say(f"value.format: rows of unit={options.unit} are not single values")
-    protocol = (reading.text("kafka.security.protocol") or "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        say(f"kafka.security.protocol: {protocol} is not supported, only PLAINTEXT is")
     if reading.text("path") is not None:
         say("a topic is not a path: use option subscribe, and load() without an argument")

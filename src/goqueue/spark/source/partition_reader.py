@@ -31,7 +31,7 @@ def read(read_plan: ReadPlan, task: Task) -> "Iterator[pa.RecordBatch]":
     if read_plan.unit == "range":
         yield _ranges(read_plan, task)
         return
-    with connect(read_plan.bootstrap, read_plan.timeout_ms) as client:
+    with connect(read_plan.bootstrap, read_plan.timeout_ms, read_plan.login) as client:
         for each in task:
             yield from _RangeReader(read_plan, client, each).rows()
     freeze_gc()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from goqueue.client.kafka import NO_LOGIN, KafkaLogin
 from goqueue.spark.source.options import TIMEOUT_MS, SourceOptions, Unit
 from goqueue.spark.source.schema import wanted_columns
 
@@ -16,6 +17,7 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How to read, whatever the range."""
 
     bootstrap: str
+    login: KafkaLogin = NO_LOGIN
     columns: tuple[str, ...]
     unit: Unit = "record"
     read_committed: bool = True
@@ -33,6 +35,7 @@ def read_plan_for(options: SourceOptions, fields: Sequence[tuple[str, str]]) -> 
     values, others = _values(options, dict(fields))
     return ReadPlan(
         bootstrap=options.bootstrap,
+        login=options.login,
         columns=wanted_columns(fields, options.unit, others),
         unit=options.unit,
         read_committed=options.read_committed,

@@ -77,7 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> StoredOffsets:  # noqa: N802
         latest = stored_offsets(self.offsets.report_latest(), self.offsets.topic_ids)
         if self._options.group is None:
-            return with_broker(latest, self._options.bootstrap)
+            return with_broker(latest, self._options.bootstrap, self._options.login_file)
         return latest
 
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:

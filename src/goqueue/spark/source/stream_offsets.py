@@ -42,7 +42,7 @@ class StreamOffsets:
     ) -> None:
         self._options = options
         self._clock = clock
-        self._client: KafkaClient = connect(options.bootstrap, options.timeout_ms)
+        self._client: KafkaClient = connect(options.bootstrap, options.timeout_ms, options.login)
         self._target: Places | None = None  # where a run that takes what is there now ends
         self._latest: Places = {}
         self._sizes: dict[TopicPartition, float] = {}
@@ -197,5 +197,5 @@ class StreamOffsets:
         group = self._options.group
         if not group or done == self._published:
             return
-        self._group_offsets.publish(self._options.bootstrap, group, done)
+        self._group_offsets.publish(self._options.bootstrap, group, done, self._options.login)
         self._published = done

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.client.errors import ClientError
+from goqueue.client.kafka import NO_LOGIN, KafkaLogin
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.subscriptions import Assigned, Topics
 from goqueue.spark.source.value_options import Mode, ValueOptions
@@ -31,6 +32,7 @@ class ValuePlan(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     corrupt: str
     timeout_ms: int
+    login: KafkaLogin = NO_LOGIN
 
     def reader(self) -> "ValueReader":
         """Raises `NoColumns`."""
@@ -45,7 +47,7 @@ def _reader(encoded: bytes) -> "ValueReader":
     plan = msgspec.msgpack.decode(encoded, type=ValuePlan)
 
     def find(schema_id: int) -> Schema | None:
-        with Registry(plan.registry, plan.timeout_ms) as registry:
+        with Registry(plan.registry, plan.timeout_ms, plan.login) as registry:
             return registry.find_id(schema_id)
 
     latest = None if plan.latest is None else plan.latest.parse()
@@ -60,7 +62,7 @@ def find_plan(options: SourceOptions, values: ValueOptions, wanted: str | None =
     """
     url = values.registry or _url(options)
     name = values.subject or _subject(options)
-    with Registry(url, options.timeout_ms) as registry:
+    with Registry(url, options.timeout_ms, options.login) as registry:
         found = _present(registry, name, values.version)
         plan = ValuePlan(
             registry=url,
@@ -69,6 +71,7 @@ def find_plan(options: SourceOptions, values: ValueOptions, wanted: str | None =
             mode=values.mode,
             corrupt=values.corrupt,
             timeout_ms=options.timeout_ms,
+            login=options.login,
         )
         _check_format(values, found)
         if wanted is None or values.version is not None or simple_type(plan) == wanted:
@@ -118,7 +121,7 @@ def _check_format(values: ValueOptions, found: Subject) -> None:
 def _url(options: SourceOptions) -> str:
     from goqueue.spark.source.connection import connect
 
-    with connect(options.bootstrap, options.timeout_ms) as client:
+    with connect(options.bootstrap, options.timeout_ms, options.login) as client:
         return client.http_url()
 
 

@@ -114,7 +114,7 @@ def has_schema(client: KafkaClient, topic: str) -> bool:
     from goqueue.spark.values.registry import Registry
 
     try:
-        with Registry(client.http_url(), REGISTRY_TIMEOUT_MS) as registry:
+        with Registry(client.http_url(), REGISTRY_TIMEOUT_MS, client.login) as registry:
             found = registry.find(f"{topic}-value")
             if found is not None:
                 format_of(found.parse())

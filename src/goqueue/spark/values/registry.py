@@ -8,6 +8,7 @@ import msgspec
 from goqueue.api.schemas import SchemaReference, SchemaVersion
 from goqueue.client import Client
 from goqueue.client.errors import Refused
+from goqueue.client.kafka import NO_LOGIN, KafkaLogin
 from goqueue.schemas import Reference, Schema, SchemaText, SchemaType, parse_schema
 
 NOT_FOUND = 404
@@ -30,9 +31,10 @@ class Subject(msgspec.Struct, frozen=True):
 class Registry:
     """At the HTTP listener of a broker, or of several with commas between.  Close it."""
 
-    def __init__(self, url: str, timeout_ms: int) -> None:
+    def __init__(self, url: str, timeout_ms: int, login: KafkaLogin = NO_LOGIN) -> None:
         addresses = ",".join(each.strip().rstrip("/") for each in url.split(","))
-        self._client = Client(addresses.replace(PATH, ""), timeout=timeout_ms / 1000)
+        address, shown = addresses.replace(PATH, ""), login.for_http()
+        self._client = Client(address, timeout=timeout_ms / 1000, **shown)
 
     def __enter__(self) -> Self:
         return self

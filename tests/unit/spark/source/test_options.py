@@ -1,5 +1,7 @@
 """Options: Kafka's names, any case, all problems at once."""
 
+from pathlib import Path
+
 import pytest
 
 from goqueue.model.ids import TopicName, TopicPartition
@@ -129,7 +131,6 @@ def test_a_time_wins_over_times_and_those_over_offsets():
         ("includeHeaders", "perhaps"),
         ("isolation", "serializable"),
         ("unit", "row"),
-        ("kafka.security.protocol", "SASL_SSL"),
     ],
 )
 def test_each_option_is_checked(name, text):
@@ -180,3 +181,32 @@ def test_filters_are_taken_where_the_session_says_so(monkeypatch):
     monkeypatch.setenv("GOQUEUE_SPARK_PUSHDOWN", "true")
     assert batch().pushdown
     assert not batch(pushdown="false").pushdown
+
+
+def test_a_login_is_kafkas_settings_or_a_file_of_them(tmp_path: Path):
+    told = {"bootstrap.servers": "b:1", "subscribe": "t"}
+    scram = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": 'Module required username="alice" password="hidden";',
+        "kafka.ssl.truststore.location": "ca.pem",
+    }
+    found = source_options(told | scram, is_stream=False)
+    assert (found.login.user, found.login.password, found.login.ca_file) == (
+        "alice",
+        "hidden",
+        "ca.pem",
+    )
+    assert "hidden" not in repr(found)
+    file = tmp_path / "client.properties"
+    file.write_text("\n".join(f"{name[6:]}={value}" for name, value in scram.items()))
+    by_file = source_options(told | {"kafka.login.file": str(file)}, is_stream=False)
+    assert by_file.login == found.login
+    for wrong in (
+        {**scram, "kafka.login.file": str(file)},
+        {"kafka.sasl.password": "hidden"},
+        {**scram, "kafka.sasl.mechanism": "GSSAPI"},
+    ):
+        with pytest.raises(InvalidOptions) as refused:
+            source_options(told | wrong, is_stream=False)
+        assert "hidden" not in str(refused.value)

@@ -34,12 +34,13 @@ def archive(
         batch_bytes=batch_mib << 20,
         bootstrap=bootstrap_of(session, job.bootstrap),
     )
+    job.log_in()
     problem = check_options(options)
     if problem is not None:
         raise UsageFailure(problem)
     check_broker(options.bootstrap)
     check_target(options.target)
     for topic in options.topics:  # before Spark starts: a name that is wrong is told at once
-        topic_facts(options.bootstrap, topic)
+        topic_facts(options, topic)
     with job.run(session, "archive") as running:
         running.streams([start_archive(running.spark, options)])

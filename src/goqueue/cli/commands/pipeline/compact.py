@@ -25,7 +25,7 @@ def compact(
     """Keep only the last message of each key of a topic, however many keys there are."""
     from goqueue.spark.compaction.job import compact as compact_topic
 
-    servers = reached_broker(session, job.bootstrap)
+    servers = reached_broker(session, job)
     with job.run(session, "compact", has_results=True) as running:
         done = running.job(
             "compact", lambda: compact_topic(running.spark, client, topic, servers, dry_run=dry_run)

@@ -50,7 +50,7 @@ def triage(
 ) -> None:
     """Count dead letters by reason, group, consumer and error."""
     columns = _columns(by)
-    address = reached_broker(session, job.bootstrap)
+    address = reached_broker(session, job)
     with job.run(session, "dlq", has_results=True) as running:
         found = _dead_letters(running, client, topic, address, where)
         rows = [] if found is None else _count(running, found, columns)
@@ -89,7 +89,7 @@ def redrive(
 
     reasons: list[dict[str, Any]] = []
     picked = moved = 0
-    address = reached_broker(session, job.bootstrap)
+    address = reached_broker(session, job)
     with job.run(session, "dlq", has_results=True) as running:
         found = _dead_letters(running, client, topic, address, where)
         if dry_run and found is not None:

@@ -30,7 +30,7 @@ def replay(
         raise UsageFailure("name what to replay: --archive DIR or --topic TOPIC")
     options = msgspec.structs.replace(
         told,
-        bootstrap=reached_broker(session, job.bootstrap),
+        bootstrap=reached_broker(session, job),
         choice=msgspec.structs.replace(choice, partitions=tuple(sorted(choice.partitions))),
         partitions="key" if by_key else "keep",
         times="now" if new_times else "keep",

@@ -33,7 +33,7 @@ def report(
 
     if told.origin is not None and not told.origin.startswith(ORIGINS):
         raise UsageFailure(f"--origin {told.origin}: write header:NAME or json:$.field")
-    options = msgspec.structs.replace(told, servers=reached_broker(session, job.bootstrap))
+    options = msgspec.structs.replace(told, servers=reached_broker(session, job))
     from goqueue.spark.report.job import make_report, write_report
 
     with job.run(session, "report", has_results=True) as running:

@@ -32,7 +32,7 @@ def run(
 
     declared = PipelineFile(file)
     places = declared.places(
-        reached_broker(session, options.bootstrap or declared.pipeline.bootstrap)
+        reached_broker(session, options, declared.pipeline.bootstrap, declared.login)
     )
     with (
         declared.problems_shown(),

@@ -45,7 +45,7 @@ def serve(
         raise UsageFailure(f"{folder} is not a folder")
     chosen = job.ServeOptions(
         Path(folder),
-        reached_broker(session, options.bootstrap),
+        reached_broker(session, options),
         upkeep_seconds=upkeep / 1000,
         metrics=_address(metrics),
     )

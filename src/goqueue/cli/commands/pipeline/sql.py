@@ -58,7 +58,7 @@ def sql(
     if follow and period.to_time is not None:
         raise UsageFailure("--follow has no end: leave out --to-time")
     text = sys.stdin.read() if text == "-" else text
-    address = reached_broker(session, job.bootstrap)
+    address = reached_broker(session, job)
     with (
         KafkaClient(address, client_id="goqueue-sql", timeout_s=TIMEOUT_SECONDS) as client,
         job.run(session, "sql", has_results=True) as running,

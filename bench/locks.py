@@ -1,0 +1,154 @@
+"""What TLS and logins cost: `python -m bench.locks [--messages N] [--repeats N]`.
+
+Four servers beside each other: `plain`; `auth`, with SCRAM and a user who has roles, so that every
+request is looked at; `tls`, encrypted, and asking nobody who they are; `both`.  In turns one
+librdkafka client writes the same messages of 1 KiB to each (acks=all, fsync, lz4 off), and reads
+them back.  Beside the rates stands the server's CPU time a message, which other work on the machine
+disturbs less: client and server share the cores, so the client's own part of TLS is in the rates.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.brokers import READY_LINE, environment_without_src, installed_goqueue
+from bench.process import Process
+
+SIZE = 1024
+MODES = ("plain", "auth", "tls", "both")
+READY_SECONDS_MAX = 120.0
+PASSWORD = "a password of the benchmark"
+
+
+class Server:
+    def __init__(self, directory: Path, mode: str, executable: str) -> None:
+        self.mode = mode
+        directory.mkdir()
+        argv = [executable, "server", "--data-dir", str(directory / "data")]
+        argv += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        self.login: dict[str, Any] = {"log_level": 0}
+        is_tls, has_auth = mode in ("tls", "both"), mode in ("auth", "both")
+        if has_auth:
+            password = directory / "password"
+            password.write_text(PASSWORD)
+            argv += ["--auth", "--init-admin", "bench"]
+            argv += ["--set", f"auth.init_admin_password_file={password}"]
+            self.login |= {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "bench"}
+            self.login |= {"sasl.password": PASSWORD}
+        if is_tls:
+            _make_certificate(directory)
+            argv += ["--tls-cert", str(directory / "cert.pem")]
+            argv += ["--tls-key", str(directory / "key.pem")]
+            self.login["ssl.ca.location"] = str(directory / "cert.pem")
+        protocol = f"{'SASL_' if has_auth else ''}{'SSL' if is_tls else 'PLAINTEXT'}"
+        self.login["security.protocol"] = protocol
+        self.process = Process(argv, directory / "log", env=environment_without_src())
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not (line := READY_LINE.search(self.process.output.read_text(errors="replace"))):
+            self.process.demand_alive()
+            assert time.monotonic() < deadline, self.process.tail()
+            time.sleep(0.05)
+        self.login["bootstrap.servers"] = line[1]
+
+    def cpu_seconds(self) -> float:
+        return self.process.usage().cpu_seconds
+
+
+def _make_certificate(directory: Path) -> None:
+    argv = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    names = ["-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    files = ["-keyout", str(directory / "key.pem"), "-out", str(directory / "cert.pem")]
+    subprocess.run([*argv.split(), *names, *files], check=True, capture_output=True)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--messages", type=int, default=200_000)
+    options.add_argument("--repeats", type=int, default=5)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory, ExitStack() as stack:
+        servers = []
+        for mode in MODES:
+            server = Server(Path(directory) / mode, mode, installed_goqueue())
+            stack.callback(server.process.stop)
+            servers.append(server)
+        for server in servers:
+            _pass(server, given.messages // 10)  # a warm-up
+        found: dict[str, list[tuple[float, float, float, float]]] = {mode: [] for mode in MODES}
+        for _ in range(given.repeats):
+            for server in servers:
+                found[server.mode].append(_pass(server, given.messages))
+    _show(found, given.messages)
+
+
+def _pass(server: Server, messages: int) -> tuple[float, float, float, float]:
+    """Seconds, and the server's CPU seconds, of writing and of reading."""
+    topic = f"bench-{os.urandom(4).hex()}"
+    admin = AdminClient(server.login)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    more = {"acks": "all", "linger.ms": 5, "batch.size": 1_000_000}
+    producer = confluent_kafka.Producer({**server.login, **more})
+    producer.list_topics(topic, 20)
+    value = os.urandom(SIZE)
+    cpu, began = server.cpu_seconds(), time.perf_counter()
+    for _ in range(messages):
+        while True:
+            try:
+                producer.produce(topic, value)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    left = producer.flush(120)
+    assert left == 0, f"{left} messages were not acknowledged"
+    written = time.perf_counter() - began, server.cpu_seconds() - cpu
+    read = _read(server, topic, messages)
+    admin.delete_topics([topic])[topic].result(20)
+    return *written, *read
+
+
+def _read(server: Server, topic: str, messages: int) -> tuple[float, float]:
+    consumer = confluent_kafka.Consumer(
+        {**server.login, "group.id": topic, "fetch.message.max.bytes": 8 << 20}
+    )
+    cpu, began = server.cpu_seconds(), time.perf_counter()
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    count = 0
+    while count < messages:
+        found = consumer.consume(10_000, 10)
+        assert found, f"{count} of {messages} messages were read"
+        count += len(found)
+    taken = time.perf_counter() - began, server.cpu_seconds() - cpu
+    consumer.close()
+    return taken
+
+
+def _show(found: dict[str, list[tuple[float, float, float, float]]], messages: int) -> None:
+    print(f"{messages} messages of {SIZE} bytes, {len(found['plain'])} passes, medians")
+    head = f"{'msg/s':>9} {'of plain':>9} {'best':>6} {'CPU us':>7} {'of plain':>9}"
+    print(f"{'':12} {head}")
+    for name, at in (("write", 0), ("read", 2)):
+        for mode, passes in found.items():
+            pairs = list(zip(passes, found["plain"], strict=True))
+            rate = messages / statistics.median(each[at] for each in passes)
+            share = statistics.median(plain[at] / each[at] for each, plain in pairs)
+            best = min(plain[at] for _, plain in pairs) / min(each[at] for each, _ in pairs)
+            cost = statistics.median(each[at + 1] for each in passes) / messages * 1e6
+            times = statistics.median(
+                each[at + 1] / max(plain[at + 1], 0.01) for each, plain in pairs
+            )
+            row = f"{rate:9.0f} {share:9.0%} {best:6.0%} {cost:7.2f} {times:9.2f}"
+            print(f"{f'{name}, {mode}':12} {row}")
+
+
+if __name__ == "__main__":
+    main()
