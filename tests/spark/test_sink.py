@@ -2,6 +2,7 @@
 
 import datetime
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,23 @@ def test_priorities_and_delays_are_headers(spark, save, read, topic):
         "gq-priority": b"high",
         "gq-deliver-at": b"981173106000",
     }
+
+
+def test_a_row_for_later_is_seen_when_it_is_due(spark, save, read, make_topic):
+    topic = make_topic(1)
+    rows = spark.sql(
+        "select 'late' as value, current_timestamp() + interval 8 seconds as deliver_at"
+        " union all select 'now', cast(null as timestamp)"
+    )
+    save(rows, topic, compression="lz4")
+    ends = time.monotonic() + 60
+    seen: list[list[str]] = []
+    while time.monotonic() < ends and (not seen or len(seen[-1]) < 2):
+        seen.append(values_of(read(topic)))
+    assert seen[0] == ["now"]
+    assert seen[-1] == ["late", "now"]
+    last = read(topic).orderBy(sql.desc("offset")).first()
+    assert {each.key: bytes(each.value) for each in last.headers}["gq-delayed-from"] == b"0:0"
 
 
 def test_rows_may_name_their_topics(spark, save, read, make_topic):

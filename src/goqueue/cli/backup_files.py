@@ -20,7 +20,7 @@ import msgspec
 
 from goqueue._version import __version__
 from goqueue.broker.doctor.examination import Examination, examine
-from goqueue.broker.storage.bundle import LEDGER
+from goqueue.broker.storage.bundle import BESIDE, LEDGER
 from goqueue.cli.failures import ExitCode, Failure
 from goqueue.log import LogReport
 from goqueue.log import checkpoint as checkpoints
@@ -53,6 +53,7 @@ class BackedUpLog(msgspec.Struct, frozen=True):
     records: int
     bytes: int
     is_ledger: bool = False  # the queue ledger of the partition
+    kind: str = ""  # of a log beside the partition's data: `ledger`, `delays` or `timers`
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -265,8 +266,8 @@ def _damage(examined: Examination) -> list[str]:
 
 def _log(report: LogReport) -> BackedUpLog:
     directory = Path(report.directory)
-    is_ledger = directory.name == LEDGER
-    partition = directory.parent if is_ledger else directory
+    kind = directory.name if directory.name in BESIDE else ""
+    partition = directory.parent if kind else directory
     return BackedUpLog(
         topic=partition.parent.name,
         partition=int(partition.name),
@@ -275,7 +276,8 @@ def _log(report: LogReport) -> BackedUpLog:
         batches=report.batches,
         records=report.records,
         bytes=report.bytes,
-        is_ledger=is_ledger,
+        is_ledger=kind == LEDGER,
+        kind=kind,
     )
 
 

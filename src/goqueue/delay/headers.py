@@ -86,9 +86,9 @@ def waiting_record(record: Record, due: Timestamp, partition: int, offset: int) 
     Its timestamp there is when it is due.
     """
     headers = (
-        *(each for each in record.headers if each[0] not in OURS),
-        (FROM_HEADER, f"{partition}:{offset}".encode()),
-        (PUBLISHED_HEADER, str(record.timestamp).encode()),
+        *[each for each in record.headers if each[0] not in OURS],
+        (FROM_HEADER, b"%d:%d" % (partition, offset)),
+        (PUBLISHED_HEADER, b"%d" % record.timestamp),
     )
     return Record(offset, due, record.key, record.value, headers)
 

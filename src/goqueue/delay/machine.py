@@ -219,8 +219,7 @@ class DelayMachine:
                 self.indexed_end = end
                 found = unpack(dues)
                 self.scheduled_total += len(found)
-                for due, offset in zip(found, unpack(offsets), strict=True):
-                    self._wheel.add(due, offset)
+                self._wheel.add_all(found, unpack(offsets))
             case Delivered():
                 self.delivered_total += self._finish(unpack(record.offsets))
                 self.data_end = record.data_end

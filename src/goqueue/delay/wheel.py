@@ -68,6 +68,18 @@ class _Chunk:
         self.dues.append(due)
         self.offsets.append(offset)
 
+    def extend(self, dues: "array[int]", offsets: "array[int]") -> None:
+        before = len(self.offsets)
+        self.dues.extend(dues)
+        self.offsets.extend(offsets)
+        if self.is_sorted:
+            some = self.offsets[max(0, before - 1) :]
+            self.is_sorted = all(map(int.__le__, some, some[1:]))
+
+    @property
+    def is_full(self) -> bool:
+        return self.place is not None or len(self.offsets) >= CHUNK_ENTRIES
+
     def may_hold(self, offset: int) -> bool:
         ends = self.offsets
         return not self.is_sorted or ends[0] <= offset <= ends[-1]
@@ -92,22 +104,41 @@ class TimerWheel:
         self._place(due, offset)
 
     def add_all(self, dues: Sequence[int], offsets: Sequence[int]) -> None:
-        """Many at once; as one chunk, if all of them belong into one slot."""
+        """Many at once; faster than one by one, if all of them belong into one higher level."""
         if not dues:
             return
         self.count += len(dues)
-        level, slot = self._locate(min(dues) // TICK_MS)
-        if level and len(dues) <= CHUNK_ENTRIES:
-            last = self._locate(max(dues) // TICK_MS)
-            if last == (level, slot):
-                packed = array("q", offsets)
-                is_sorted = all(map(int.__le__, packed, packed[1:]))
-                chunk = _Chunk(array("q", dues), packed, is_sorted=is_sorted)
-                self._levels[level].setdefault(slot, []).insert(0, chunk)
-                self._store_if_full(level, chunk)
-                return
-        for due, offset in zip(dues, offsets, strict=True):
-            self._place(due, offset)
+        level, first = self._locate(min(dues) // TICK_MS)
+        last_level, last = self._locate(max(dues) // TICK_MS)
+        if not level or level != last_level:
+            for due, offset in zip(dues, offsets, strict=True):
+                self._place(due, offset)
+        elif first == last:
+            self._extend(level, first, array("q", dues), array("q", offsets))
+        else:
+            shift, slots = SHIFTS[level], dict[int, Packed]()
+            for due, offset in zip(dues, offsets, strict=True):
+                slot = due // TICK_MS >> shift
+                packed = slots.get(slot)
+                if packed is None:
+                    packed = slots[slot] = array("q"), array("q")
+                packed[0].append(due)
+                packed[1].append(offset)
+            for slot, (some, places) in slots.items():
+                self._extend(level, slot, some, places)
+
+    def _extend(self, level: int, slot: int, dues: "array[int]", offsets: "array[int]") -> None:
+        """Put entries that belong there into chunks, the last of which may have room."""
+        chunks = self._levels[level].setdefault(slot, [])
+        start = 0
+        while start < len(dues):
+            if not chunks or chunks[-1].is_full:
+                chunks.append(_Chunk(array("q"), array("q"), is_sorted=True))
+            chunk = chunks[-1]
+            end = start + CHUNK_ENTRIES - len(chunk.offsets)
+            chunk.extend(dues[start:end], offsets[start:end])
+            self._store_if_full(level, chunk)
+            start = end
 
     def remove(self, due: int, offset: int) -> bool:
         """Whether it was there."""
@@ -125,7 +156,7 @@ class TimerWheel:
             return
         level, slot = self._locate(tick)
         chunks = self._levels[level].setdefault(slot, [])
-        if not chunks or len(chunks[-1].offsets) >= CHUNK_ENTRIES or chunks[-1].place is not None:
+        if not chunks or chunks[-1].is_full:
             chunks.append(_Chunk(array("q"), array("q"), is_sorted=True))
         chunk = chunks[-1]
         chunk.add(due, offset)

@@ -78,4 +78,7 @@ def suggest_zone(name: str) -> str:
         return names.get(f"etc/gmt{sign}{offset[2]}", "")
     by_city = [each for each in names if each.rsplit("/", 1)[-1] == city]
     near = by_city or difflib.get_close_matches(wanted, list(names), n=1, cutoff=0.8)
-    return names[near[0]] if near else ""
+    if near:
+        return names[near[0]]
+    cities = difflib.get_close_matches(city, list(_BY_CITY), n=1, cutoff=0.8)
+    return _BY_CITY[cities[0]] if cities else ""

@@ -3,8 +3,10 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from goqueue.client import Client, Message
 from goqueue.embedding import embedded
 from tests.unit.cli.commands.test_backup import read
 from tests.unit.cli.conftest import VALUES
@@ -36,3 +38,15 @@ def test_links_give_way_to_copies_where_there_are_none(
     run("backup", tmp_path / "elsewhere", "--data-dir", filled)
     run("restore", tmp_path / "elsewhere", tmp_path / "again")
     assert read(tmp_path / "again")[: len(VALUES)] == VALUES
+
+
+def test_delayed_messages_and_their_timers_are_in_a_backup(tmp_path: Path):
+    with embedded(tmp_path / "data", topics={"partitions": 1}) as broker:
+        broker.publish("late", Message("x", delay_ms=3_600_000))
+    run("backup", tmp_path / "copy", "--data-dir", tmp_path / "data")
+    manifest = msgspec.json.decode((tmp_path / "copy" / "backup.json").read_bytes())
+    kinds = {each["kind"] for each in manifest["logs"] if each["topic"] == "late"}
+    assert kinds == {"", "delays", "timers"}
+    run("restore", tmp_path / "copy", tmp_path / "again")
+    with embedded(tmp_path / "again") as broker, Client(broker.http) as client:
+        assert [each.offset for each in client.delayed_messages("late").messages] == [0]

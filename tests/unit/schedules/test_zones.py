@@ -10,6 +10,7 @@ from goqueue.schedules.zones import find_zone_mistakes, suggest_zone
     [
         ("Asia/Lahore", "Asia/Karachi"),
         ("Lahore", "Asia/Karachi"),
+        ("Asia/Lahor", "Asia/Karachi"),
         ("europe/berlin", "Europe/Berlin"),
         ("Europe/Berln", "Europe/Berlin"),
         ("Berlin", "Europe/Berlin"),
