@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from goqueue.broker.queues.acknowledgement import Ack, Nack, Reject
+from goqueue.broker.queues.acknowledgement import Ack, Extend, Nack, Reject
 from goqueue.broker.queues.receive_request import ReceiveRequest
 from goqueue.broker.queues.service import Queues
 from goqueue.model.ids import GroupId
@@ -36,3 +36,9 @@ async def nack(
 
 async def reject(queues: Queues, receipts: Sequence[str], *, reason: str) -> list[SettleOutcome]:
     return await queues.settlement.settle(receipts, Reject(reason))
+
+
+async def extend(
+    queues: Queues, receipts: Sequence[str], *, visibility_ms: int
+) -> list[SettleOutcome]:
+    return await queues.settlement.settle(receipts, Extend(visibility_ms))

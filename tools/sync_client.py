@@ -13,7 +13,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 CLIENT: Final = ROOT / "src/goqueue/client/http"
-MODULES: Final = ("client", "schedules", "transactions")  # each from `async_…`
+MODULES: Final = ("client", "schedules", "traces", "transactions")  # each from `async_…`
 
 WORDS: Final = (
     # An expression in parentheses only because it is awaited needs them no more.
@@ -26,7 +26,7 @@ WORDS: Final = (
     (r"__a(enter|exit)__", r"__\1__"),
     (r"\b(async|await) ", ""),
     (r"\bAsync([A-Z])", r"\1"),
-    (r"\basync_(client|schedules|transactions|verb)\b", r"\1"),
+    (r"\basync_(client|schedules|traces|transactions|verb)\b", r"\1"),
     (r"programs on an event loop", "programs that wait"),
     (r"for one task\b", "for one thread"),
 )

@@ -36,6 +36,7 @@ OF_A_NODE = (
     "/compaction",
     "/info",  # `local` is what this node has of the partition
     "/subscribe",
+    "/traces/stats",  # of events, which are recorded meanwhile
     "/stream",
     "/poll",
 )
@@ -50,6 +51,7 @@ VALUES = {
     "redrive": "none",
     "member": "m",
     "member_id": "m",
+    "trace_id": "4b" * 16,  # nobody has it
     "name": SCHEDULE,
 }
 QUERIES = {

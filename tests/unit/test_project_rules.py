@@ -114,6 +114,8 @@ FACES = {
         "storage.backups",
         "storage.bundle",
         "storage.partition_store",
+        "traces.requester",
+        "traces.service",
         "transactions.acks",
         "transactions.coordinator",
     },
@@ -207,6 +209,7 @@ WITHOUT_TEST_FILE: dict[str, dict[str, str]] = {
     "client": {
         "http.results": DATA,
         "http.schedules": GENERATED,
+        "http.traces": GENERATED,
         "http.transactions": GENERATED,
         "kafka.results": DATA,
     },

@@ -43,6 +43,7 @@ from goqueue.broker.metadata.local_log import LocalLog
 from goqueue.broker.metadata.quorum import etcd_log
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.queues.admin import QueueGroups
+from goqueue.broker.queues.group_link import MARK
 from goqueue.broker.queues.members import QueueMembers
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.quotas import Quotas
@@ -65,6 +66,10 @@ from goqueue.broker.storage.partition_store import Partitions
 from goqueue.broker.tenants import Tenants
 from goqueue.broker.topic_admin import TopicAdmin
 from goqueue.broker.topic_changes import TopicChanges
+from goqueue.broker.traces.group_events import GroupEvents
+from goqueue.broker.traces.history import TraceHistory
+from goqueue.broker.traces.ledger_events import LedgerEvents
+from goqueue.broker.traces.recorder import TraceRecorder
 from goqueue.broker.transactions.application_transactions import GroupTransactions
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.log import TransactionLog
@@ -78,8 +83,10 @@ from goqueue.model.config import Config
 from goqueue.model.errors import (
     CorruptBatch,
     DiskFull,
+    GoQueueError,
     InvalidRecord,
     NotEnoughReplicas,
+    NotLeader,
     OffsetOutOfRange,
     ShuttingDown,
     UnsupportedBatch,
@@ -115,6 +122,7 @@ class Broker:
         )
         transaction_log = TransactionLog(coordinator_topics.transaction_shard)
         orphans = OrphanedTransactions(clock, transaction_log)
+        self.recorder = TraceRecorder(clock, node_id, config.traces)
         self._make_storage(orphans)
         self._make_admin(coordinator_topics)
         self._make_security()
@@ -130,6 +138,7 @@ class Broker:
             node_id=self.node_id,
             on_opened=orphans.end_all,
         )
+        self.partitions.tracer_of = self.recorder.tracer
         self.cleaner = Cleaner(environment, self.partitions, config.storage)
         self.backups = Backups(
             environment,
@@ -244,6 +253,10 @@ class Broker:
         self.group_transactions = GroupTransactions(
             clock, self.transactions, self.reserve_producer_id
         )
+        self.trace_history = TraceHistory(self, self.recorder)
+        if self.recorder.is_enabled:
+            self.queues.ledgers.on_records = LedgerEvents(self.partitions, self._id_of).observe
+            self.groups.on_records = GroupEvents(self.recorder, self._find_topic, MARK).observe
         self.queue_members = QueueMembers(self, self.queues)
         self.queue_groups = QueueGroups(self, self.queues, self.queue_members)
         self.partitions.on_recovered = self.queues.log_recovered
@@ -252,6 +265,13 @@ class Broker:
 
     def _home(self) -> NodeId:
         return self.cluster.voter
+
+    def _find_topic(self, name: str) -> Topic | None:
+        return self.metadata.find(name)
+
+    def _id_of(self, topic: str) -> bytes:
+        found = self.metadata.find(topic)
+        return b"" if found is None else found.topic_id.bytes
 
     async def _has_log(self, name: str) -> bool:
         return await self.partitions.has_log(name)
@@ -285,6 +305,7 @@ class Broker:
                     for task in list(self._running):
                         task.cancel()
             await self.queues.finish()
+            await self.trace_history.finish()
             await self.controller.close()
         finally:
             self._stopping = True
@@ -315,6 +336,7 @@ class Broker:
             self.queues.run(),
             self.delays.run(),
             self.schedules.publisher.run(),
+            self.trace_history.run(),
             self.partitions.upkeep.run_flushes(),
             self.partitions.upkeep.run_watermarks(),
             self.partitions.upkeep.run_checkpoints(),
@@ -432,7 +454,12 @@ class Broker:
         if not verdict.problems:
             return None
         if refuses or not settings.dead_letters_invalid:
-            verdict.refuse()
+            try:
+                verdict.refuse()
+            except GoQueueError as error:
+                if partition.tracer is not None:
+                    partition.tracer.note_refused(error)
+                raise
         await self.schema_dead_letters.take_out(partition, data, verdict, transactional_id or "")
         return verdict.left_out
 
@@ -453,6 +480,21 @@ class Broker:
         """
         if not is_checked and partition.log.settings.validates:
             raise InvalidRecord(f"{partition.topic} validates schemas, and nobody did")
+        try:
+            return self._append(partition, data, waits=waits, left_out=left_out)
+        except GoQueueError as error:
+            if partition.tracer is not None and not isinstance(error, NotLeader | ShuttingDown):
+                partition.tracer.note_refused(error)
+            raise
+
+    def _append(
+        self,
+        partition: Partition,
+        data: bytearray | memoryview,
+        *,
+        waits: bool,
+        left_out: LeftOut | None,
+    ) -> Appended:
         if self._stopping:
             raise ShuttingDown("this broker is shutting down")
         try:

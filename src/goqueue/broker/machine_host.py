@@ -28,7 +28,7 @@ grown by a good part of the state, so their cost does not grow with it.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import structlog
@@ -81,6 +81,8 @@ class MachineHost(Generic[MachineT]):
         self._clock = clock
         self._on_deadline_reply = on_deadline_reply
         self._upkeep = upkeep or HostUpkeep(clock)
+        # Sees records that are in the log, or deferred, before they are applied; not in replay.
+        self.on_records: Callable[[MachineT, Sequence[Any]], None] | None = None
         self._deferred: list[bytes] = []  # applied, and not in the log yet
         self.awaited = NEVER  # the deadline that the upkeep watches
         self._retry_at = Timestamp(0)  # before that a failed deadline is not retried
@@ -243,6 +245,8 @@ class MachineHost(Generic[MachineT]):
         if not decision.records:
             return decision.reply, None
         last = self._append([self._machine.encode(record) for record in decision.records])
+        if self.on_records is not None:
+            self.on_records(self._machine, decision.records)
         for record in decision.records:
             self._machine.apply(record)
         self.notice_deadline()

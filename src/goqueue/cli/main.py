@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "group": "Topics and messages",
     "schedule": "Topics and messages",
     "delay": "Topics and messages",
+    "trace": "Topics and messages",
     "schema": "Topics and messages",
     "queue": "Queues",
     "dlq": "Queues",

@@ -40,6 +40,7 @@ DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 BATCH_RECORDS_MAX: Final = 1_000_000  # of a batch from a producer, as in librdkafka's largest
 SLICE_OBJECTS: Final = 10_000  # records and headers that are built at a time: some milliseconds
 
+CODEC_AT: Final = 22  # the byte of a batch's attributes that names its compression
 CODEC_MASK: Final = 0x07
 APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10

@@ -331,6 +331,28 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same for one client's address, so that one that floods does not hide the others."""
 
 
+class TracesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    enabled: bool = True
+    """Record what happens to messages, so that `goqueue trace` can tell their journeys. Topics can
+    be left out: topic setting `goqueue.trace.enable`."""
+    sample_rate: float = 1.0
+    """Part of the messages whose journeys are recorded, 0 to 1, of all topics. A topic may have a
+    smaller one: topic setting `goqueue.trace.sample.rate`."""
+    buffer_events: int = 10_000
+    """The newest events of this node, kept in memory. An event is about a whole batch, fetch or run
+    of acks, and takes some 300 bytes."""
+    history: bool = True
+    """Keep events in the internal topic `__traces`, so that journeys can be told after a restart,
+    and after the node is gone. Otherwise only the buffer has them."""
+    flush_ms: int = 500
+    """How often events are written to `__traces`. A crash loses the events since then, not the
+    messages that they are about."""
+    retention_ms: int = 86_400_000
+    """How long events are kept in `__traces`; -1: as long as there is room."""
+    retention_bytes: int = 1_073_741_824
+    """How many bytes of events a partition of `__traces` keeps; -1: no limit."""
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_id: int = 1
     """This node's number, unique in a cluster."""
@@ -358,6 +380,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     storage: StorageConfig = StorageConfig()
     groups: GroupsConfig = GroupsConfig()
     schedules: SchedulesConfig = SchedulesConfig()
+    traces: TracesConfig = TracesConfig()
     cluster: ClusterConfig = ClusterConfig()
     tls: TlsConfig = TlsConfig()
     auth: AuthConfig = AuthConfig()

@@ -49,6 +49,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     goqueue_schema_key_validation: str = "off"
     goqueue_schema_subject: str = "topic"
     goqueue_schema_validation: str = "off"
+    goqueue_trace_enable: bool = True
+    goqueue_trace_sample_rate: float = 1.0
     goqueue_ttl_ms: int = -1
     index_interval_bytes: int = 4096
     leader_replication_throttled_replicas: frozenset[str] = frozenset()
@@ -344,6 +346,20 @@ _SETTINGS = [
         " schema describes. A value that names no schema is checked against the latest of"
         " `TOPIC-value`, and refused with `id`.",
         _one_of("off", "id", "full"),
+    ),
+    Setting(
+        "goqueue.trace.enable",
+        "boolean",
+        "Whether the journeys of the topic's messages are recorded (`goqueue trace`), where the"
+        " server's `traces.enabled` allows it.",
+        _boolean,
+    ),
+    Setting(
+        "goqueue.trace.sample.rate",
+        "double",
+        "Part of the messages whose journeys are recorded, 0 to 1; not more than the server's"
+        " `traces.sample_rate`. Messages are chosen 256 at a time, by their offsets.",
+        _ratio,
     ),
     Setting(
         "goqueue.ttl.ms",

@@ -75,3 +75,11 @@ def time_text(milliseconds: int) -> TimeText:
         return milliseconds
     moment = EPOCH + timedelta(milliseconds=milliseconds)
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def time_text_us(microseconds: int) -> TimeText:
+    """As `time_text`, to the microsecond."""
+    if microseconds < 0 or microseconds >= _CALENDAR_END_MS * 1000:
+        return time_text(microseconds // 1000)
+    moment = EPOCH + timedelta(microseconds=microseconds)
+    return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -38,11 +38,19 @@ from goqueue.queue.machine import Due, QueueMachine
 from goqueue.queue.owners import Owner, read_owner
 from goqueue.queue.partition_state import PartitionState
 from goqueue.queue.records import (
+    AckFloorMoved,
+    DeadLettered,
     DeadLettersPlanned,
     DeadMessage,
+    Extended,
+    Finished,
+    Leased,
+    MarkedDead,
     Move,
     QueueMember,
     QueueRecord,
+    ReservationsEnded,
+    Returned,
     Where,
 )
 from goqueue.queue.registry import QueueRegistry
@@ -63,13 +71,17 @@ from goqueue.queue.totals import sum_of
 
 __all__ = [
     "NEVER_DELIVERED",
+    "AckFloorMoved",
     "DeadLetterNotFound",
+    "DeadLettered",
     "DeadLettersPlanned",
     "DeadMessage",
     "Delivered",
     "DeliveryBatch",
     "Due",
+    "Extended",
     "FailureHistory",
+    "Finished",
     "GroupStats",
     "GroupTable",
     "InFlight",
@@ -78,6 +90,8 @@ __all__ = [
     "LaneStats",
     "Lease",
     "LeaseBook",
+    "Leased",
+    "MarkedDead",
     "Move",
     "Outcomes",
     "Owner",
@@ -97,6 +111,8 @@ __all__ = [
     "ReceiptMalformed",
     "ReceiptUnknown",
     "RedriveNotFound",
+    "ReservationsEnded",
+    "Returned",
     "Run",
     "Selection",
     "SettleOutcome",

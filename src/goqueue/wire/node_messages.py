@@ -324,6 +324,8 @@ class NodeVerb(NodeRequest[VerbReply], frozen=True):
 
     verb: str
     body: msgspec.Raw
+    client: str = ""  # who asked the node that asks, if anybody did
+    address: str = ""
 
 
 # What is answered when it is done, whatever was asked before it on the same connection.

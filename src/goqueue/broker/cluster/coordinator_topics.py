@@ -46,12 +46,13 @@ SCHEDULES_TOPIC: Final = "__schedules"
 SINGLE: Final = (SCHEMAS_TOPIC, SCHEDULES_TOPIC)  # always one partition
 COORDINATED: Final = (GROUPS_TOPIC, TRANSACTIONS_TOPIC, *SINGLE)
 AUDIT_TOPIC: Final = "__audit"  # coordinates nothing; created when there is something to write
-REPLICATED: Final = (*COORDINATED, AUDIT_TOPIC)
+TRACES_TOPIC: Final = "__traces"  # the same
+REPLICATED: Final = (*COORDINATED, AUDIT_TOPIC, TRACES_TOPIC)
 LOOK_SECONDS: Final = 1.0
 CREATE_SECONDS: Final = 0.1  # after which it is looked again whether they are there
 
 _ATTEMPT: Final = re.compile(r"(.+):\d+:-?\d+:\d+:\d+", re.DOTALL)  # see `attempt_name`
-_NAMESPACE: Final = UUID("6f7f5f50-6f8c-4f57-9a43-0d2f5d3f4a11")
+NAMESPACE: Final = UUID("6f7f5f50-6f8c-4f57-9a43-0d2f5d3f4a11")
 _log = structlog.get_logger("goqueue.cluster")
 
 
@@ -179,7 +180,7 @@ class CoordinatorTopics:
         return controller.create_topic(
             metadata,
             TopicName(name),
-            topic_id=TopicId(uuid5(_NAMESPACE, f"{metadata.cluster_id}/{name}")),
+            topic_id=TopicId(uuid5(NAMESPACE, f"{metadata.cluster_id}/{name}")),
             partitions=shards,
             settings=INTERNAL_SETTINGS,
             now=self._clock.now(),

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import msgspec
 
 from goqueue.broker.cluster.peer import Peers
+from goqueue.broker.traces.requester import Requester, requester
 from goqueue.cluster import NO_LEADER, Metadata, Topic
 from goqueue.model.errors import (
     GoQueueError,
@@ -143,7 +144,10 @@ class OtherNodes:
             _, carry_out = self._served[verb.name]
             done: ReplyT = await carry_out(node_id, verb)  # type: ignore[assignment] # as it says
             return done
-        request = NodeVerb(verb.name, msgspec.Raw(msgspec.msgpack.encode(verb)))
+        body, asking = msgspec.Raw(msgspec.msgpack.encode(verb)), requester.get()
+        request = NodeVerb(verb.name, body)
+        if asking is not None:
+            request = NodeVerb(verb.name, body, asking.client, asking.address)
         try:
             answer = await self._peers.of(node_id).ask(request, seconds)
         except NodeUnreachable as error:
@@ -188,6 +192,11 @@ class OtherNodes:
             verb = msgspec.msgpack.decode(request.body, type=kind)
         except msgspec.MsgspecError as error:
             raise InvalidRequest(f"verb {request.verb!r}: {error}") from error
+        if request.address:
+            received = int(asyncio.get_running_loop().time() * 1e9)
+            requester.set(Requester(request.address, request.client, received))
+        else:
+            requester.set(None)  # the other node asks for itself
         reply = await carry_out(node_id, verb)
         return VerbReply(msgspec.Raw(msgspec.msgpack.encode(reply)))
 

@@ -14,6 +14,7 @@ from goqueue.broker.cluster.other_nodes import OtherNodes, Verb
 from goqueue.broker.delays.line import DelayLine
 from goqueue.broker.delays.lines import DelayLines
 from goqueue.broker.delays.statistics import DelayCounts
+from goqueue.broker.traces.moved_events import note_cancelled
 from goqueue.cluster import Topic
 from goqueue.delay import DUE_MAX, DelayMachine, Entry, MessageState, publish_time
 from goqueue.delay.errors import DelayedMessageNotFound
@@ -151,6 +152,7 @@ class DelayAdmin:
         """It is never delivered; raises `DelayedMessageFinished` when it was already."""
         line, first, found = await self._look_up(topic, partition, offset)
         await line.timers.submit(lambda machine: machine.cancel(Offset(offset), first))
+        note_cancelled(line.data.tracer, offset)
         return msgspec.structs.replace(found, state="cancelled")
 
     async def reschedule(

@@ -21,6 +21,7 @@ from goqueue.broker.delays.time_to_live import is_outdated_body
 from goqueue.broker.delays.waiting_messages import WaitingMessages
 from goqueue.broker.machine_host import MachineHost, Written
 from goqueue.broker.storage.partition import Partition
+from goqueue.broker.traces.moved_events import note_ready
 from goqueue.delay import DelayMachine, Entry, source_offset
 from goqueue.delay.batches import due_batch
 from goqueue.log import DELAYS_PRODUCER, Log
@@ -201,6 +202,7 @@ class Delivery:
     def _note(self, batch: _InDoubt) -> None:
         end = Offset(batch.last + 1)
         _, batch.written = self._timers.write(lambda machine: machine.deliver(batch.offsets, end))
+        note_ready(self._data.tracer, batch.offsets, batch.last)
         if batch.entries:
             self._on_delivered(batch.entries, self._clock.now())
 

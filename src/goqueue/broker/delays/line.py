@@ -22,6 +22,8 @@ from goqueue.broker.delays.delivery import Delivery, OnDelivered
 from goqueue.broker.delays.waiting_messages import AheadBudget, WaitingMessages
 from goqueue.broker.machine_host import MachineHost
 from goqueue.broker.storage.partition import Partition
+from goqueue.broker.traces.moved_events import note_scheduled
+from goqueue.broker.traces.requester import requester
 from goqueue.delay import Copy, DelayMachine, Entry, source_offset
 from goqueue.delay.batches import due_times, find_copies
 from goqueue.delay.errors import DelayedMessageNotFound
@@ -118,6 +120,7 @@ class DelayLine:
 
     async def run(self) -> None:
         """Until cancelled."""
+        requester.set(None)  # whoever published the first message does not ask for what follows
         self.messages.subscribe(self)
         while True:
             self._woken.clear()
@@ -172,6 +175,7 @@ class DelayLine:
         self, end: Offset, dues: list[int], offsets: list[int], copies: list[Copy]
     ) -> None:
         """Nobody waits for it: whatever is lost of it is read once more."""
+        note_scheduled(self.messages.tracer, offsets, dues)
         is_small = len(dues) <= DEFERRED_ENTRIES_MAX
         (self.timers.defer if is_small else self.timers.write_or_defer)(
             lambda machine: machine.index(end, dues, offsets, copies)

@@ -24,6 +24,7 @@ from goqueue.broker.queues.ledgers import Ledger
 from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
+from goqueue.broker.traces.moved_events import note_redriven
 from goqueue.model.errors import (
     GoQueueError,
     InvalidProducerEpoch,
@@ -33,7 +34,7 @@ from goqueue.model.errors import (
     TopicNotFound,
     Uncertain,
 )
-from goqueue.model.ids import PRODUCER_EPOCH_MAX, TopicId, TopicName, TopicPartition
+from goqueue.model.ids import PRODUCER_EPOCH_MAX, Offset, TopicId, TopicName, TopicPartition
 from goqueue.model.record import Record
 from goqueue.queue import Move
 from goqueue.queue.dead_letter import encode_batch, original
@@ -241,27 +242,40 @@ class Redriver:
         target = await move_target(self._services, move.topic, move.partition)
         if target.topic_id != move.topic_id:
             raise TopicNotFound(f"topic {move.topic!r} was deleted meanwhile")
-        if move in job.uncertain and await target.find(move) is not None:
+        if move in job.uncertain and (at := await target.find(move)) is not None:
+            self._note_redriven(job, move, list(each_offset(move.ranges)), at)
             return None
         records = await self._records(job, move)
         if not records:
             return None  # retention was faster
         producer = (move.producer_id, move.producer_epoch, 0)
+        begun_ns = self._clock.instant()
         try:
-            data = encode_batch(records, self._clock.now(), producer)
-            return (await target.append(data))[1]
+            data = encode_batch(list(records.values()), self._clock.now(), producer)
+            at, committed = await target.append(data)
         except InvalidProducerEpoch:  # a later move is there: this one came before it, or never
             if await target.find(move) is not None:
                 return None
             raise
+        self._note_redriven(job, move, list(records), at, begun_ns)
+        return committed
 
-    async def _records(self, job: Job, move: Move) -> list[Record]:
+    def _note_redriven(
+        self, job: Job, move: Move, offsets: list[int], at: Offset, begun_ns: int | None = None
+    ) -> None:
+        source = self._services.partitions.find_open(*job.place)
+        if source is not None:
+            there = move.topic, move.topic_id, move.partition
+            note_redriven(source.tracer, offsets, there, at, begun_ns)
+
+    async def _records(self, job: Job, move: Move) -> dict[int, Record]:
+        """By the offsets of the dead letters."""
         offsets = list(each_offset(move.ranges))
         if job.messages is not None:
-            return [job.messages[offset] for offset in offsets]
+            return {offset: job.messages[offset] for offset in offsets}
         messages = await self._services.partition(*job.place)
         found = await PartitionReader(messages).find(offsets)
-        return [original(found[offset]) for offset in offsets if offset in found]
+        return {offset: original(found[offset]) for offset in offsets if offset in found}
 
 
 def _ranges(moves: Iterable[Move]) -> Ranges:

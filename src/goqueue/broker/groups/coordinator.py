@@ -27,6 +27,7 @@ from goqueue.groups import (
     GroupDescription,
     GroupListing,
     GroupMachine,
+    GroupRecord,
     HeartbeatRequest,
     HeartbeatResponse,
     Joined,
@@ -80,6 +81,7 @@ class Groups:
         self._random = random
         self._shard_of = shard_of
         self._hosts: dict[int, MachineHost[GroupMachine]] = {}  # by shard
+        self.on_records: Callable[[GroupMachine, Sequence[GroupRecord]], None] | None = None
         self.barrier = Barrier(self)  # of verbs that look at all machines in several steps
         self.statistics = Statistics()  # of all groups that are coordinated here
         self._parked: dict[ParkedKey, asyncio.Future[WakeReply]] = {}
@@ -94,6 +96,7 @@ class Groups:
         self.on_transaction_ended: Callable[[GroupId, int], None] = lambda _group, _producer: None
 
     def attach(self, host: MachineHost[GroupMachine], shard: int = 0) -> None:
+        host.on_records = self.on_records
         self._hosts[shard] = host
 
     # --- shards -----------------------------------------------------------------------------------

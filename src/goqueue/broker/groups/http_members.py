@@ -280,7 +280,7 @@ class GroupMembers:
         if portions:
             last = portions[-1].source.topic_partition
             session.next_partition = last._replace(partition=last.partition + 1)
-        count_records(found)
+        count_records(found, session.group_id, session.member_id)
         deliveries = [
             Delivered(
                 each.source.partition.topic,

@@ -70,10 +70,10 @@ async def read_partitions(sources: Sequence[Source], *, limit: int, bytes_max: i
     return found
 
 
-def count_records(found: PollRecords) -> None:
+def count_records(found: PollRecords, group: str, member: str) -> None:
     """These were delivered to a member."""
     for portion in found.portions:
-        count_read(portion.source.partition, portion.records)
+        count_read(portion.source.partition, portion.records, group, member)
 
 
 async def _read_partition(

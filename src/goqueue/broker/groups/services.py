@@ -5,6 +5,7 @@ from uuid import UUID
 
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
+from goqueue.broker.traces.recorder import TraceRecorder
 from goqueue.cluster import Metadata, Topic
 from goqueue.log import TimedOffset
 from goqueue.model.ids import GroupId, Timestamp
@@ -17,6 +18,8 @@ class QueueGroups(Protocol):
 
 
 class GroupServices(BrokerServices, Protocol):
+    recorder: TraceRecorder
+
     @property
     def metadata(self) -> Metadata: ...
 

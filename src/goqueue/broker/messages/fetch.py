@@ -227,6 +227,8 @@ class _Fetch:
             if result.records and isinstance(partition, Partition):
                 partition.bytes_out += len(result.records)
                 partition.messages_out += result.next_offset - wanted.offset
+                if partition.tracer is not None:
+                    partition.tracer.note_fetched(wanted.offset, result.next_offset - 1)
 
 
 async def _wait_for_append(partitions: list[Partition], size: int, poll: LongPoll) -> bool:

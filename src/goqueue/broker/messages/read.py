@@ -141,8 +141,13 @@ def _is_reached(offset: Offset, end: Offset | None) -> bool:
     return end is not None and offset >= end
 
 
-def count_read(partition: Readable, records: list[Record]) -> None:
+def count_read(
+    partition: Readable, records: list[Record], group: str = "", member: str = ""
+) -> None:
     """A reader was given these."""
+    if records and partition.tracer is not None:
+        first, last = records[0].offset, records[-1].offset
+        partition.tracer.note_fetched(first, last, group, member)
     partition.messages_out += len(records)
     partition.bytes_out += sum(
         len(record.key or b"") + len(record.value or b"") for record in records

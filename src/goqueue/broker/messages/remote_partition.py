@@ -12,6 +12,7 @@ import msgspec
 
 from goqueue.broker.cluster.other_nodes import OtherNodes, Verb
 from goqueue.broker.storage.partition import Partition
+from goqueue.broker.traces.recorder import PartitionTracer, TraceRecorder
 from goqueue.cluster import Topic
 from goqueue.log import TimedOffset
 from goqueue.model.errors import NotLeader
@@ -57,6 +58,8 @@ class FindTime(Verb[Offset | None], frozen=True):
 
 
 class Services(Protocol):
+    recorder: TraceRecorder
+
     @property
     def others(self) -> OtherNodes | None: ...
 
@@ -83,6 +86,7 @@ class RemotePartition:
         self.log = log
         self.messages_out = 0  # its leader counts
         self.bytes_out = 0
+        self.tracer: PartitionTracer | None = None
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -118,7 +122,9 @@ async def readable(services: Services, topic: Topic, index: int) -> Readable:
     if leader == others.node_id:
         return await services.partition(topic.name, index)
     log = await others.ask(leader, LookAt(topic.topic_id, index))
-    return RemotePartition(others, leader, topic, index, log)
+    found = RemotePartition(others, leader, topic, index, log)
+    found.tracer = services.recorder.tracer(topic.name, topic.topic_id, index, topic.settings)
+    return found
 
 
 def is_remote(partitions: Sequence[Readable]) -> bool:

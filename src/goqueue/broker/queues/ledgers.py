@@ -43,6 +43,7 @@ _log = structlog.get_logger("goqueue.queues")
 Ledger = MachineHost[QueueMachine]
 ReplyT = TypeVar("ReplyT")
 OnDeadline = Callable[[Due, Committed], None]
+OnRecords = Callable[[QueueMachine, Sequence[QueueRecord]], None]
 
 
 class Ledgers:
@@ -63,6 +64,7 @@ class Ledgers:
         self._open: dict[TopicPartition, Ledger] = {}
         self._opening: dict[TopicPartition, asyncio.Lock] = {}
         self.version = 0  # counts openings and drops
+        self.on_records: OnRecords | None = None  # what ledgers of this node decide
 
     async def run(self) -> None:
         """Fire deadlines and take snapshots, until cancelled."""
@@ -143,6 +145,7 @@ class Ledgers:
         except BaseException:
             self._close(host)
             raise
+        host.on_records = self.on_records
         self._open[TopicPartition(topic.name, index)] = host
         self.version += 1
         return host

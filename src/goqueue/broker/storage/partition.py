@@ -25,6 +25,7 @@ from goqueue.broker.storage.commit_waits import CommitWaits
 from goqueue.broker.storage.file_hold import FileHold
 from goqueue.broker.storage.log_rewrites import HANDLE_RETRY_SECONDS, LogRewrites
 from goqueue.broker.storage.refused_producers import Refusal, RefusedProducers
+from goqueue.broker.traces.recorder import PartitionTracer
 from goqueue.cluster.replication import (
     Assessment,
     Follower,
@@ -97,6 +98,7 @@ class Partition:
     ) -> None:
         self.kind = kind  # of a log beside the partition's data; empty: the data itself
         self.delays: Partition | None = None  # of its data: the delay log beside it, if it is open
+        self.tracer: PartitionTracer | None = None  # of its messages, if that is wanted
         self.topic = topic
         self.topic_id = topic_id  # None for the broker's own
         self.index = index
@@ -143,6 +145,8 @@ class Partition:
             self.role = role
             self.leader_epoch = role.epoch
             self._replicas = self._track_replicas(role)
+            if self.tracer is not None:
+                self.tracer.note_role(role)
             self._end_waits(role)
             self.wake_readers()
         self._count_replicas()
@@ -192,6 +196,8 @@ class Partition:
 
     def apply_settings(self, settings: TopicSettings) -> None:
         self.log.settings = settings
+        if self.tracer is not None:
+            self.tracer.apply_settings(settings)
         if self._replicas is not None:
             self._replicas.set_min_insync_replicas(settings.min_insync_replicas)
             self._count_replicas()
@@ -307,6 +313,8 @@ class Partition:
         self._note_written(was_synced)
         self.messages_in += appended.last_offset - appended.first_offset + 1
         self.bytes_in += len(data)
+        if self.tracer is not None:
+            self.tracer.note_appended(appended, data)
         return appended
 
     def note_refused(self, header: BatchHeader, refusal: Refusal) -> None:
@@ -320,11 +328,14 @@ class Partition:
         if self._has_followers:
             self._replicas.note_append(self.log.end_offset, _instant())
         was_synced = not self.log.needs_sync
+        start = self.log.producers.open_transactions.get(marker.producer_id)
         try:
             offset = self.log.append_marker(marker, epoch=self.leader_epoch, now=now)
         except StorageFailed:
             self.tell_if_failed()
             raise
+        if self.tracer is not None and start is not None:
+            self.tracer.note_marker(marker, start, offset)
         self._note_written(was_synced)
         return offset
 
@@ -490,6 +501,8 @@ class Partition:
             return
         log.high_watermark = offset
         log.producers.settle(offset)
+        if self.tracer is not None:
+            self.tracer.note_committed(offset, replicas.role)
         if self._waits:
             self._waits.release(offset)
         if self._waiters or self._follower_waiters:

@@ -15,12 +15,13 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from goqueue.broker.storage.bundle import DATA, KINDS, LEDGER, Bundle, log_id
+from goqueue.broker.storage.bundle import DATA, DELAYS, KINDS, LEDGER, Bundle, log_id
 from goqueue.broker.storage.disk_room import DiskRoom
 from goqueue.broker.storage.file_hold import FileHold
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.storage.partition_upkeep import PartitionUpkeep, try_upkeep
 from goqueue.broker.storage.topic_directories import TopicDirectories
+from goqueue.broker.traces.recorder import PartitionTracer
 from goqueue.cluster import Topic
 from goqueue.cluster.replication import Leader, Offline, Role
 from goqueue.log import Log, Recovery, Replica, open_log
@@ -40,6 +41,7 @@ from goqueue.model.ids import (
 )
 from goqueue.model.settings import TopicSettings, topic_settings
 from goqueue.runtime import Clock, Disk, Environment
+from goqueue.trace.events import Space
 
 FIRST_EPOCH: Final = Epoch(0)  # of a partition's first leader
 INTERNAL_SETTINGS: Final = {"retention.ms": "-1", "max.message.bytes": "100000000"}
@@ -51,7 +53,10 @@ OnOpened = Callable[[Partition], Awaitable[None]]
 OnLed = Callable[[Topic, Bundle], Awaitable[None]]
 ReplicaOf = Callable[[TopicId | None, int], Replica | None]
 RoleOf = Callable[[TopicId | None, int], Role | None]
+TracerOf = Callable[[str, TopicId | None, int, TopicSettings, Space], PartitionTracer | None]
 FlushObserver = Callable[[Partition, float, GoQueueError | None], None]
+
+_SPACES: Final = {DATA: Space.DATA, DELAYS: Space.DELAYS}  # logs that have messages
 
 _log = structlog.get_logger("goqueue.partitions")
 
@@ -82,6 +87,7 @@ class Partitions:
         self.files = FileHold()
         self.recovery = Recovery()  # of all logs opened so far, together
         self.closed_cleanly = True  # False once a log could not be checkpointed at the end
+        self.tracer_of: TracerOf = lambda _topic, _topic_id, _index, _settings, _space: None
         self.observe_flush: FlushObserver = lambda _partition, _seconds, _error: None
         self.on_recovered: OnRecovered = _nobody_minds  # before anybody reads it or writes to it
         self._on_opened = on_opened  # before anybody reads it or writes to it
@@ -333,7 +339,7 @@ class Partitions:
     def _make_partition(self, bundle: Bundle, log: Log, kind: str) -> Partition:
         # Epochs never fall.  Whoever was told a role takes it when the log is added to the others.
         epoch = max(FIRST_EPOCH, log.epochs.latest)
-        return Partition(
+        partition = Partition(
             bundle.topic,
             bundle.topic_id,
             bundle.index,
@@ -346,6 +352,12 @@ class Partitions:
             self.files,
             kind,
         )
+        space = _SPACES.get(kind)
+        if space is not None:
+            partition.tracer = self.tracer_of(
+                bundle.topic, bundle.topic_id, bundle.index, log.settings, space
+            )
+        return partition
 
     async def _refuse_deleted(self, partition: Partition) -> None:
         """The topic may have been deleted while its log was opened."""
@@ -503,7 +515,12 @@ class Partitions:
 def _settings_beside(settings: TopicSettings) -> TopicSettings:
     """A log beside the data is committed by the same replicas as the data."""
     own = topic_settings(INTERNAL_SETTINGS)
-    return msgspec.structs.replace(own, min_insync_replicas=settings.min_insync_replicas)
+    return msgspec.structs.replace(
+        own,
+        min_insync_replicas=settings.min_insync_replicas,
+        goqueue_trace_enable=settings.goqueue_trace_enable,
+        goqueue_trace_sample_rate=settings.goqueue_trace_sample_rate,
+    )
 
 
 async def _nobody_leads(_topic: Topic, _bundle: Bundle) -> None:

@@ -17,6 +17,7 @@ from goqueue.client.errors import ClientError, Refused
 from goqueue.client.http import exchange
 from goqueue.client.http.addresses import Addresses
 from goqueue.client.http.async_schedules import AsyncScheduleVerbs
+from goqueue.client.http.async_traces import AsyncTraceVerbs
 from goqueue.client.http.async_transactions import AsyncTransactionalProducer
 from goqueue.client.http.calls import audit as audit_calls
 from goqueue.client.http.calls import cluster as cluster_calls
@@ -50,7 +51,7 @@ from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncScheduleVerbs):
+class AsyncClient(AsyncScheduleVerbs, AsyncTraceVerbs):
     """A server's verbs.  Close it at the end: `async with AsyncClient(url) as client: …`"""
 
     def __init__(

@@ -45,12 +45,13 @@ from goqueue.client.http.reading import (
 from goqueue.client.http.results import Page
 from goqueue.client.http.retries import FOLLOWING, Retries, delay_before_retry
 from goqueue.client.http.schedules import ScheduleVerbs
+from goqueue.client.http.traces import TraceVerbs
 from goqueue.client.http.transactions import TransactionalProducer
 
 T = TypeVar("T")
 
 
-class Client(ScheduleVerbs):
+class Client(ScheduleVerbs, TraceVerbs):
     """A server's verbs.  Close it at the end: `with Client(url) as client: …`"""
 
     def __init__(

@@ -40,6 +40,7 @@ from goqueue.server.http.body_errors import (
     not_json,
     unknown_field,
 )
+from goqueue.trace import errors as trace_errors
 from goqueue.txn import errors as txn_errors
 
 RETRY_AFTER_SECONDS: Final = 1
@@ -142,6 +143,8 @@ STATUS: Final[Mapping[type[errors.GoQueueError], int]] = {
     delay_errors.DelayedMessageNotFound: 404,
     delay_errors.DelayedMessageFinished: 409,
     delay_errors.TooManyDelayed: 429,
+    trace_errors.TraceError: 400,
+    trace_errors.TraceNotFound: 404,
     queue_errors.QueueError: 400,
     queue_errors.ReceiptMalformed: 400,
     queue_errors.ReceiptUnknown: 404,

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 import structlog
 
+from goqueue.broker.traces.requester import Requester, requester
 from goqueue.model.batch import Buffer
 from goqueue.model.config import KafkaConfig
 from goqueue.model.errors import GoQueueError
@@ -108,6 +109,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.tenant_id = ""  # among whose connections it is counted
         self._login_until = math.inf  # loop time
         self._unmuting: asyncio.TimerHandle | None = None  # while it is muted
+        self.requester = Requester("?")
         self._is_encrypted = False  # TLS has no half-closed connections
 
     # --- the transport's side ---------------------------------------------------------------------
@@ -206,6 +208,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     async def _serve(self) -> None:
         """Handle requests until the connection ends; whatever goes wrong costs only this one."""
+        self.requester.address = self.peer
+        requester.set(self.requester)
         try:
             while not self.closing:
                 await self._handle(await self._next_frame())
@@ -242,6 +246,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self.close()
             return
         slot = ReplySlot(header, asyncio.get_running_loop().time(), self._send_ready)
+        self.requester.client = header.client_id or ""
+        self.requester.received_ns = int(slot.started * 1e9)
         self._slots.append(slot)
         self._api_key = header.api_key
         try:

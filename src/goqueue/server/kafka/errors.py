@@ -10,6 +10,7 @@ from goqueue.groups import errors as group_errors
 from goqueue.model import errors
 from goqueue.model.errors import GoQueueError
 from goqueue.queue import errors as queue_errors
+from goqueue.trace import errors as trace_errors
 from goqueue.txn import errors as txn_errors
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.nodes import LeaderAndEpoch
@@ -116,6 +117,7 @@ KAFKA_CODE: dict[type[GoQueueError], ErrorCode] = {
     group_errors.InvalidRegularExpression: ErrorCode.invalid_regular_expression,
     group_errors.OffsetMetadataTooLarge: ErrorCode.offset_metadata_too_large,
     delay_errors.DelayError: ErrorCode.invalid_request,
+    trace_errors.TraceError: ErrorCode.invalid_request,
     queue_errors.QueueError: ErrorCode.invalid_request,
     queue_errors.ReceiptExpired: ErrorCode.invalid_record_state,
     queue_errors.ReceiptInTransaction: ErrorCode.invalid_record_state,

@@ -18,7 +18,13 @@ from goqueue.broker import Broker, Partition
 from goqueue.cluster import Topic
 from goqueue.delay import may_hold_delays
 from goqueue.log import Appended
-from goqueue.model.batch import CODEC_MASK, has_reserved_producer, header_at, is_transactional
+from goqueue.model.batch import (
+    CODEC_AT,
+    CODEC_MASK,
+    has_reserved_producer,
+    header_at,
+    is_transactional,
+)
 from goqueue.model.errors import (
     GoQueueError,
     InvalidRecord,
@@ -65,7 +71,6 @@ from goqueue.wire.produce import (
 ABORTABLE_FROM: Final = 11
 ADDS_PARTITIONS_FROM: Final = 12  # KIP-890: from then on a Produce adds its partition itself
 ACKS_NONE: Final = 0
-CODEC_AT: Final = 22  # the byte of a batch's attributes that names its compression
 ACKS_ALL: Final = -1
 _ACKS: Final = (ACKS_NONE, 1, ACKS_ALL)
 

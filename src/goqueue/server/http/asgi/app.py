@@ -16,6 +16,7 @@ from goqueue.broker.messages.merged_reader import MergedReader
 from goqueue.broker.messages.publish import Messages
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.broker.security.audit_reader import AuditReader
+from goqueue.broker.traces.service import Traces
 from goqueue.model.config import HttpConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.http import errors
@@ -51,6 +52,7 @@ from goqueue.server.http.routes import (
     security,
     tenants,
     topics,
+    traces,
     transactional_messages,
     transactions,
 )
@@ -69,6 +71,7 @@ API: Final[list[HTTPRouteHandler]] = [
     *queue_stream.routes.handlers,
     *dlq.routes.handlers,
     *delays.routes.handlers,
+    *traces.routes.handlers,
     *compaction.routes.handlers,
     *transactions.routes.handlers,
     *transactional_messages.routes.handlers,
@@ -108,6 +111,7 @@ def create_app(
         "overview": GroupAdmin(broker),
         "queues": broker.queues,
         "transaction_messages": TransactionMessages(broker),
+        "traces": Traces(broker),
         "metrics": metrics,
         "health": readiness,
         "polls": polls,

@@ -13,6 +13,7 @@ from goqueue.broker.messages.publish import Messages
 from goqueue.broker.messages.transactional_publish import TransactionMessages
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.security.audit_reader import AuditReader
+from goqueue.broker.traces.service import Traces
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.asgi.readiness import Health
 from goqueue.server.http.openapi.document import ApiDocument
@@ -27,6 +28,7 @@ TheMembers: TypeAlias = NamedDependency[SkipValidation[GroupMembers]]
 TheGroupAdmin: TypeAlias = NamedDependency[SkipValidation[GroupAdmin]]
 TheQueues: TypeAlias = NamedDependency[SkipValidation[Queues]]
 TheTransactionMessages: TypeAlias = NamedDependency[SkipValidation[TransactionMessages]]
+TheTraces: TypeAlias = NamedDependency[SkipValidation[Traces]]
 TheMetrics: TypeAlias = NamedDependency[SkipValidation[Metrics]]
 TheDocument: TypeAlias = NamedDependency[SkipValidation[ApiDocument]]
 TheHealth: TypeAlias = NamedDependency[SkipValidation[Health]]

@@ -17,6 +17,7 @@ from goqueue.server.http.asgi.connection import HttpConnection, server_config
 from goqueue.server.http.asgi.long_polls import LongPolls
 from goqueue.server.http.asgi.readiness import Health
 from goqueue.server.http.asgi.request_limits import Gate
+from goqueue.server.http.asgi.requesting_app import RequestingApp
 from goqueue.server.http.forwarding.calls import HttpCalls
 from goqueue.server.http.forwarding.routed_app import RoutedApp
 from goqueue.server.http.gathering import serve_gathered
@@ -52,12 +53,14 @@ class HttpListener:
         server_log = server_log or ServerLog()
         app = create_app(broker, config, metrics, self.health, self._polls, server_log)
         self._calls: HttpCalls | None = None
+        clock = broker.environment.clock
         served: Any = app
+        served = RequestingApp(served, clock)
         if broker.others is not None:
             self._calls = HttpCalls(served)
             broker.cluster.handlers |= self._calls.handlers
             serve_gathered(broker)
-            served = RoutedApp(app, broker, broker.others)
+            served = RequestingApp(RoutedApp(app, broker, broker.others), clock)
         unchecked = served
         audit = HttpAudit(broker.audit, broker.permissions, broker.environment.clock)
         if broker.permissions.is_asked:

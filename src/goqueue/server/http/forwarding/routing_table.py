@@ -49,6 +49,7 @@ FAMILIES: Final = {
     "/schedules": Place.SCHEDULES,
     "/schemas": Place.REGISTRY,
     "/topics": Place.HERE,
+    "/traces": Place.HERE,
     "/transactions": Place.TRANSACTION,
 }
 PATHS: Final = {

@@ -61,6 +61,7 @@ TAGS: Final = [
         "transactions",
         description="Write to several partitions and commit offsets, all or nothing.",
     ),
+    Tag("traces", description="Journeys of messages: every step that one took, at any node."),
     Tag("delays", description="Messages that are for later: list, reschedule, cancel."),
     Tag("schedules", description="Publish again and again: by cron, or at intervals."),
     Tag("schemas", description="Register schemas, and check how they evolve."),

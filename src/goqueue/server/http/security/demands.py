@@ -186,6 +186,11 @@ DEMANDS: Final[Mapping[str, list[Demand]]] = {
     "GET /priority/stats": _cluster(DESCRIBE),
     "GET /reliability/stats": _cluster(DESCRIBE),
     "GET /delay/stats": _cluster(DESCRIBE),
+    "GET /traces": _cluster(DESCRIBE),
+    "GET /traces/search": _cluster(DESCRIBE),
+    "GET /traces/stats": _cluster(DESCRIBE),
+    "GET /traces/{trace_id}": _cluster(DESCRIBE),
+    "GET /messages/{topic}/{partition}/{offset}/journey": _topic(DESCRIBE),
     # --- schedules: they are the cluster's, and write to any topic for as long as they are there
     "POST /schedules": [_WRITE_TOPIC_IN_BODY, *_cluster(ALTER)],
     "PUT /schedules/{name}": [_WRITE_TOPIC_IN_BODY, *_cluster(ALTER)],
