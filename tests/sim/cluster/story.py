@@ -122,7 +122,8 @@ class Story:
         was_slow = any("slow" in line for line in self.faults.history)
         limit = SLOW_SECONDS if was_slow else LIVE_SECONDS
         operator = self.world.loop.create_task(self.faults.undo_late_drains())
-        self.world.run_until(self._is_settled, limit_s=limit)
+        self.world.run_until(lambda: self._is_settled() or self._leaves_out_slow(), limit_s=limit)
+        self.world.run_until(self._is_settled, limit_s=SLOW_SECONDS)
         operator.cancel()
         for each in self.workloads:
             each.check_end()
@@ -143,6 +144,16 @@ class Story:
                 if each.leads
             )
             for broker in nodes.brokers.values()
+        )
+
+    def _leaves_out_slow(self) -> bool:
+        """A replica was slow, and has to be calm for as long as a story may take to settle."""
+        return any(
+            each.hold.is_held
+            for broker in self.nodes.brokers.values()
+            for log in broker.partitions.logs()
+            if log._replicas is not None
+            for each in log._replicas.followers.values()
         )
 
     @contextmanager

@@ -19,6 +19,7 @@ from goqueue.wire.node_messages import (
 from goqueue.wire.primitives import INT32, Buffer
 
 CLIENT_ID: Final = "node"
+SILENT_MS: Final = 2_000  # of the other machine's kernel, not of its process
 
 ReplyT = TypeVar("ReplyT")
 
@@ -104,7 +105,7 @@ class NodeConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
         handle: Any = transport.get_extra_info("socket")
         if handle is not None:
-            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            notice_cuts(handle)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.space()
@@ -129,3 +130,22 @@ class NodeConnection(asyncio.BufferedProtocol):
         self._end(str(error) if error else "it was closed by the other side")
         if was_used:
             self._on_lost()
+
+
+def notice_cuts(handle: Any) -> None:
+    """End a TCP connection whose other side is silent, though a long poll awaits nothing sooner.
+
+    After a cut, TCP sends again ever more seldom, and would find a network that is whole again only
+    after many seconds.  A process that is slow or stopped is no cut: its kernel answers.
+    """
+    handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    chosen = {
+        "TCP_KEEPIDLE": 1,
+        "TCP_KEEPINTVL": 1,
+        "TCP_KEEPCNT": 2,
+        "TCP_USER_TIMEOUT": SILENT_MS,
+    }
+    for name, value in chosen.items():
+        option = getattr(socket, name, None)  # not on every system
+        if option is not None:
+            handle.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -81,6 +81,10 @@ class SlowHold:
         self._calm_since: Instant | None = None
         self._until_forgotten: Instant | None = None
 
+    @property
+    def is_held(self) -> bool:
+        return self._times > 0 and self._until_forgotten is None
+
     def begin(self, now: Instant, limits: LagLimits) -> None:
         if self._until_forgotten is not None and now >= self._until_forgotten:
             self._times = 0

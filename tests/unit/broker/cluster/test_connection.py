@@ -1,11 +1,12 @@
 """A connection to another node, byte by byte."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 
-from goqueue.broker.cluster.connection import NodeConnection
+from goqueue.broker.cluster.connection import SILENT_MS, NodeConnection, notice_cuts
 from goqueue.model.errors import NodeUnreachable, Uncertain
 from goqueue.testing.sim import run
 from goqueue.wire.errors import MalformedRequest
@@ -32,6 +33,14 @@ class Wire(asyncio.Transport):
 
     def abort(self) -> None:
         self.aborted = True
+
+
+def test_a_connection_that_is_cut_is_noticed_by_the_kernel():
+    with socket.socket() as handle:
+        notice_cuts(handle)
+        assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 1
+        assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENT_MS
 
 
 def connected() -> tuple[NodeConnection, Wire]:
