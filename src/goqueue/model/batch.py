@@ -21,6 +21,7 @@ bytes.  `BatchHeader` is a view of the fixed part; only who needs records decode
 
 import struct
 from collections.abc import Iterator, Sequence
+from ctypes import addressof, c_char
 from typing import Final
 
 import msgspec
@@ -321,6 +322,19 @@ def stamp_producer(
         header.count,
     )
     _renew_checksum(data, header.position, header.size)
+
+
+def find_array(data: Buffer) -> tuple[bytearray, int] | None:
+    """The array under a view, and where in it the view begins; None for what lies in none."""
+    if isinstance(data, bytearray):
+        return data, 0
+    if not isinstance(data, memoryview) or not isinstance(data.obj, bytearray):
+        return None
+    if data.readonly or not data.contiguous or not data.nbytes:
+        return None
+    # No view tells where it begins: its address does.
+    first, own = c_char.from_buffer(data.obj), c_char.from_buffer(data)
+    return data.obj, addressof(own) - addressof(first)
 
 
 def record_block(data: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:

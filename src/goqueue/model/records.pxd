@@ -72,8 +72,8 @@ cpdef list scan_keys(object data, long long count, long long last_offset_delta=*
 
 @cython.locals(
     raw=bytes,
+    array=bytearray,
     octets="const unsigned char *",
-    end=Py_ssize_t,
     position=Py_ssize_t,
     record_end=Py_ssize_t,
     length="long long",
@@ -86,7 +86,13 @@ cpdef list scan_keys(object data, long long count, long long last_offset_delta=*
     index="long long",
 )
 cpdef list scan_prefixes(
-    object data, long long count, long long size, bint of_keys, long long last_offset_delta=*
+    object data,
+    long long count,
+    long long size,
+    bint of_keys,
+    long long last_offset_delta=*,
+    Py_ssize_t start=*,
+    Py_ssize_t end=*,
 )
 
 @cython.locals(
@@ -148,7 +154,7 @@ cdef bint _is_same(
     const unsigned char *data, Py_ssize_t first, Py_ssize_t second, long long length
 ) noexcept
 
-cdef object _prefix(bytes data, Py_ssize_t position, long long length)
+cdef object _prefix(object data, Py_ssize_t position, long long length)
 
 cdef void _check_count(long long count, Py_ssize_t size) except *
 cdef void _check_base_offset(long long base_offset) except *

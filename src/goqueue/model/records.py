@@ -197,18 +197,27 @@ def scan_prefixes(
     size: int,
     of_keys: bool,
     last_offset_delta: int = _OFFSET_DELTA_MAX,
+    start: int = 0,
+    end: int = -1,
 ) -> list[PrefixRun]:
     """Runs of records whose values, or keys, begin with the same `size` bytes.
 
     What is shorter is given whole.  Nothing else is copied, nor are headers checked: most batches
-    are one run.
+    are one run.  A bytearray is read where it lies, from `start` up to `end`.
     """
-    raw = bytes(data)
-    octets = raw
-    end = len(raw)
-    _check_count(count, end)
+    octets: bytes | bytearray
+    if isinstance(data, bytearray):
+        array = data
+        octets = array
+    else:
+        raw = bytes(data)
+        octets = raw
+    if end < 0:
+        end = len(data)
+    assert 0 <= start <= end <= len(data)
+    _check_count(count, end - start)
     runs: list[PrefixRun] = []
-    position = 0
+    position = start
     previous_delta = -1
     run_at = 0
     run_length = -2  # no run yet
@@ -227,14 +236,14 @@ def scan_prefixes(
             run_count += 1
         else:
             if run_count:
-                runs.append((_prefix(raw, run_at, run_length), run_count))
+                runs.append((_prefix(data, run_at, run_length), run_count))
             run_at = position
             run_length = length
             run_count = 1
         position = record_end
     _check_filled(position, end)
     if run_count:
-        runs.append((_prefix(raw, run_at, run_length), run_count))
+        runs.append((_prefix(data, run_at, run_length), run_count))
     return runs
 
 
@@ -320,7 +329,7 @@ def write_varlong(value: int) -> bytes:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def _read_varlong(data: bytes, position: int, end: int) -> tuple[int, int]:
+def _read_varlong(data: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
     """The varint at `position` and the position after it; reads below `end` only."""
     folded = 0
     shift = 0
@@ -339,7 +348,7 @@ def _read_varlong(data: bytes, position: int, end: int) -> tuple[int, int]:
     raise _bad_varint(position, end)
 
 
-def _read_length(data: bytes, position: int, end: int) -> tuple[int, int]:
+def _read_length(data: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
     """A length that fits before `end`, or -1 for null; and the position after it."""
     length, position = _read_varlong(data, position, end)
     if length < -1 or length > end - position:
@@ -348,7 +357,7 @@ def _read_length(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _read_head(
-    data: bytes, position: int, end: int, previous_delta: int, delta_max: int
+    data: bytes | bytearray, position: int, end: int, previous_delta: int, delta_max: int
 ) -> tuple[int, int, int, int, int]:
     """A record up to its key: record end, both deltas, key position, key length."""
     length, position = _read_length(data, position, end)
@@ -384,15 +393,15 @@ def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[Hea
     return tuple(headers), position
 
 
-def _is_same(data: bytes, first: int, second: int, length: int) -> bool:
+def _is_same(data: bytes | bytearray, first: int, second: int, length: int) -> bool:
     step = 0
     while step < length and data[first + step] == data[second + step]:
         step += 1
     return step >= length
 
 
-def _prefix(data: bytes, position: int, length: int) -> bytes | None:
-    return None if length < 0 else data[position : position + length]
+def _prefix(data: Buffer, position: int, length: int) -> bytes | None:
+    return None if length < 0 else bytes(data[position : position + length])
 
 
 def _check_count(count: int, size: int) -> None:

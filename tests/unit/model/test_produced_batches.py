@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.model import batch as batches
-from goqueue.model.batch import BATCH_RECORDS_MAX, KNOWN_ATTRIBUTES, check_produced
+from goqueue.model.batch import BATCH_RECORDS_MAX, KNOWN_ATTRIBUTES, check_produced, find_array
 from goqueue.model.compression import Codec
 from goqueue.model.errors import BatchTooLarge, GoQueueError, InvalidRecord
 from goqueue.model.record import Record
@@ -80,3 +80,14 @@ def test_half_of_a_producer_is_refused(producer: tuple[int, int, int], told: str
 @pytest.mark.parametrize("producer", [(-1, -1, -1), (-1, 0, 0), (0, 0, 0), (2**40, 3, 2**31 - 1)])
 def test_a_producer_may_be_any_or_none(producer: tuple[int, int, int]):
     check_produced(batches.encode(RECORDS, producer=producer), BYTES_MAX)
+
+
+def test_the_array_under_a_view_is_found():
+    array = bytearray(b"0123456789")
+    view = memoryview(array)
+    for start in range(10):
+        assert find_array(view[start:]) == (array, start)
+        assert find_array(view[start:][: 10 - start]) == (array, start)
+    assert find_array(array) == (array, 0)
+    for other in (b"01", memoryview(b"01"), view.toreadonly(), view[::2], view[3:3]):
+        assert find_array(other) is None

@@ -150,7 +150,11 @@ def test_runs_of_prefixes_say_the_same_as_the_records(
     parts = [record.key if of_keys else record.value for record in records]
     firsts = [None if part is None else part[:size] for part in parts]
     runs = [(first, len(list(some))) for first, some in itertools.groupby(firsts)]
-    assert scan_prefixes(encode_records(records), len(records), size, of_keys) == runs
+    data = encode_records(records)
+    assert scan_prefixes(data, len(records), size, of_keys) == runs
+    longer = bytearray(b"\x7f" * 5 + data + b"\x7f" * 9)
+    end = 5 + len(data)
+    assert scan_prefixes(longer, len(records), size, of_keys, start=5, end=end) == runs
 
 
 # --- damage -----------------------------------------------------------------------------------
