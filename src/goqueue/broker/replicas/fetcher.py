@@ -143,6 +143,11 @@ class Fetcher:
         if settled is not None:
             await asyncio.wait([settled])
 
+    async def wait_all_settled(self, seconds: float) -> None:
+        """As `wait_settled`, of all logs; no longer than this."""
+        if self._settling:
+            await asyncio.wait(self._settling.values(), timeout=seconds)
+
     @property
     def is_settling(self) -> bool:
         """Whether logs are being changed; a log that is cut and not to its end is lost to us."""

@@ -9,7 +9,7 @@ a new one begins there.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -30,6 +30,8 @@ from goqueue.cluster.replication import Follower
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeEpoch, NodeId, TopicIdPartition
 from goqueue.runtime import Clock
+
+CLOSE_SECONDS_MAX: Final = 10.0
 
 _log = structlog.get_logger("goqueue.replication")
 
@@ -107,9 +109,12 @@ class ReplicaFetchers:
         self._end_idle()
 
     async def close(self) -> None:
+        """What is being cut is cut to its end: a log that is not would have to be recovered."""
         for replica in self._replicas.values():
             replica.is_stopped = True
         self._replicas.clear()
+        for lane in [lane for lanes in self._lanes.values() for lane in lanes]:
+            await lane.wait_all_settled(CLOSE_SECONDS_MAX)
         tasks = [task for tasks in self._tasks.values() for task in tasks]
         self._tasks.clear()
         self._lanes.clear()

@@ -122,6 +122,33 @@ def test_a_log_is_cut_to_the_end_although_nothing_else_is_copied_from_the_leader
     tell(story, partitions=2)
 
 
+def test_a_node_that_stops_lets_a_log_be_cut_to_the_end(monkeypatch):
+    cutting, may_end, ended = asyncio.Event(), asyncio.Event(), []
+    sync = ReplicaLog.sync
+
+    async def sync_slowly(self: ReplicaLog) -> None:
+        cutting.set()
+        await may_end.wait()
+        await sync(self)
+        ended.append(self.key)
+
+    monkeypatch.setattr(ReplicaLog, "sync", sync_slowly)
+
+    async def story(pair: Pair) -> None:
+        pair.follow_all()
+        write(pair.leader, "a")
+        await cutting.wait()
+        closing = asyncio.ensure_future(pair.fetchers.close())
+        await asyncio.sleep(0.5)
+        assert not closing.done()
+        may_end.set()
+        await closing
+        assert ended == [key_of(0)]
+        assert all(connection.is_closed for connection in pair.connections)
+
+    tell(story)
+
+
 def test_a_role_that_ends_ends_its_acks_at_once():
     async def story(pair: Pair) -> None:
         pair.follow_all()
