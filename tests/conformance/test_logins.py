@@ -33,6 +33,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     yield guarded
     guarded.server.stop()
     assert "Traceback" not in guarded.server.log(), guarded.server.log()
+    for secret in ("s3cret", "eyJ"):  # a password, and what every token begins with
+        assert secret not in guarded.server.log()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -9,6 +9,7 @@ from goqueue.model.config import (
     Config,
     KafkaConfig,
     differences,
+    flatten,
     problems_of,
     reload,
 )
@@ -51,3 +52,12 @@ def test_nodes_on_several_machines_need_a_secret_and_certificates() -> None:
     assert problems(insecure=True, secret_file="secret") == []
     assert problems(secret_file="secret", cert_file="node.pem", ca_file="ca.pem") == []
     assert problems_of(Config(cluster=ClusterConfig(listen="127.0.0.1:7000"))) == []
+
+
+def test_no_setting_is_a_secret_so_that_all_of_them_may_be_shown() -> None:
+    """`--print-config`, DescribeConfigs and the log at the start show every setting."""
+    names = [path for path, _ in flatten(msgspec.to_builtins(Config()))]
+    words = ("password", "secret", "token", "key")
+    found = [name for name in names if any(word in name.rpartition(".")[2] for word in words)]
+    assert found
+    assert all(name.endswith("_file") for name in found), found

@@ -1,6 +1,7 @@
 """Who may call: names of the server, pages of other origins, proxies."""
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
@@ -354,3 +355,40 @@ async def test_paths_are_served_with_the_prefix_and_without_it(serving):
             assert (await client.get(path)).status_code == 200, path
         for path in ("/mqx/topics", "/mq/mq/topics", "/mqtopics"):
             assert (await client.get(path)).status_code == 404, path
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded; charset=utf-8"])
+async def test_a_page_sends_json_and_no_form(client: Client, kind: str):
+    """A form needs no preflight; curl has no reader, and may say nothing."""
+    body, own = b'{"name":"by-form"}', f"http://{client.base_url.netloc.decode()}"
+    page = {"origin": own, "sec-fetch-site": "same-origin", "content-type": kind}
+    answer = await client.post("/topics", headers=page, content=body)
+    assert answer.status_code == 415
+    assert "application/json" in answer.json()["error"]["message"]
+    page["content-type"] = "application/json"
+    assert (await client.post("/topics", headers=page, content=body)).status_code == 201
+    curl = {"content-type": kind}
+    answer = await client.post("/topics", headers=curl, content=b'{"name":"by-curl"}')
+    assert answer.status_code == 201
+
+
+async def test_the_client_is_whom_the_last_trusted_proxy_names():
+    access = Access(HttpConfig(trusted_proxies=["10.0.0.0/8"]))
+    found = []
+    for peer, forwarded in (
+        ("10.0.0.1", b"192.0.2.7"),
+        ("10.0.0.1", b"6.6.6.6, 192.0.2.7, 10.0.0.2"),  # the first one anybody may have written
+        ("192.0.2.9", b"6.6.6.6"),  # no proxy of ours
+        ("10.0.0.1", b"nonsense"),
+    ):
+        headers = [(b"host", b"127.0.0.1"), (b"x-forwarded-for", forwarded)]
+        scope: dict[str, Any] = {
+            "client": (peer, 1),
+            "path": "/topics",
+            "http_version": "1.1",
+            "scheme": "http",
+            "headers": headers,
+        }
+        access.resolve(scope, dict(headers))
+        found.append(scope["client"][0])
+    assert found == ["192.0.2.7", "192.0.2.7", "192.0.2.9", "10.0.0.1"]

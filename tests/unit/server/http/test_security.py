@@ -49,6 +49,7 @@ def test_every_route_is_in_the_table_and_nothing_else() -> None:
 
 
 async def test_every_route_as_nobody_and_as_a_stranger(serving: Serving) -> None:
+    table = ["route | demands | nobody | stranger"]
     async with guarded(serving) as (_, client):
         for route in routes():
             method, path = route.split()
@@ -62,6 +63,15 @@ async def test_every_route_as_nobody_and_as_a_stranger(serving: Serving) -> None
             if route not in FOR_EVERYBODY_KNOWN:
                 assert stranger.status_code == 403, (route, stranger.text)
                 assert stranger.json()["error"]["code"] == "access_denied"
+            table.append(f"{route} | {_demands(route)} | {expected} | {stranger.status_code}")
+    print("\n".join(table))  # `pytest -rP` shows it
+
+
+def _demands(route: str) -> str:
+    if route in ADMIN_ONLY:
+        return "administrator"
+    words = [f"{each.operation.name} {each.resource_type.name}" for each in DEMANDS[route]]
+    return ", ".join(words) or "a login"
 
 
 async def test_a_reader_changes_nothing(serving: Serving) -> None:

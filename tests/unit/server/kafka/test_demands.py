@@ -101,13 +101,15 @@ def test_every_api_that_is_served_is_in_the_table():
 
 
 async def test_a_stranger_changes_nothing_and_learns_nothing(guarded: Broker):
+    table = ["API | demands | a stranger is told"]
     await fill(guarded, Recorder(guarded, "root"))
     before = state(guarded)
     for api in SERVED_APIS:
         if api in SASL_APIS:
             continue
         access = Recorder(guarded, "stranger")
-        for answer in await walk(guarded, ApiKey(api), access):
+        answers = await walk(guarded, ApiKey(api), access)
+        for answer in answers:
             found = set(codes(answer))
             assert found <= REFUSALS, (api, answer)
             assert found or api in FILTERED, (api, answer)
@@ -115,6 +117,12 @@ async def test_a_stranger_changes_nothing_and_learns_nothing(guarded: Broker):
         assert access.asked <= DEMANDS[api], api
         assert access.asked or DEMANDS[api] == NOTHING, api
         assert state(guarded) == before, api
+        demands = sorted(
+            f"{each.operation.name} {each.resource_type.name}" for each in DEMANDS[api]
+        )
+        told = sorted({each.name for each in codes(tuple(answers))})
+        table.append(f"{ApiKey(api).name} | {', '.join(demands)} | {', '.join(told)}")
+    print("\n".join(table))  # `pytest -rP` shows it
 
 
 async def test_a_reader_changes_nothing(guarded: Broker):

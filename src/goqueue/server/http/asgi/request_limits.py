@@ -40,6 +40,8 @@ VERSION_PREFIX: Final = "/v1/"
 ALWAYS_SERVED: Final = frozenset({"/health", "/healthz", "/livez", "/readyz", "/metrics"})
 BODY_BYTES_AT_ONCE_MAX: Final = 256 * 1024 * 1024  # of all requests together
 CLIENT_LEFT: Final = 499  # in the metrics, for a request whose client did not wait for the answer
+_BROWSER: Final = frozenset({b"origin", b"sec-fetch-site"})
+_FORMS: Final = (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data")
 _HEADERS: Final = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -159,7 +161,7 @@ class Gate:
                 " send it plain or as gzip"
             )
             return 415, Problem("unsupported_media_type", text)
-        return None
+        return _refuse_form(scope, headers)
 
     async def _answer_options(self, scope: Scope, headers: Headers, send: Send) -> None:
         if not self._allowed_methods(scope["path"]):
@@ -264,6 +266,20 @@ class _Passing:
         return is_compressible(kind) and may_compress(
             self._gate.compress, self._scope["method"], route
         )
+
+
+def _refuse_form(scope: Scope, headers: Headers) -> tuple[int, Problem] | None:
+    """A browser says what it sends: a page can send a form anywhere without being asked.
+
+    curl and programs may leave it out; they have no reader whose rights a page could use.
+    """
+    if scope["method"] in ("GET", "OPTIONS") or not _BROWSER & headers.keys():
+        return None
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind not in _FORMS:
+        return None
+    text = f"a page sends application/json, not {kind.decode('latin-1')}"
+    return 415, Problem("unsupported_media_type", text)
 
 
 def _method(scope: Scope) -> str:
