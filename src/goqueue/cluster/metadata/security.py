@@ -35,6 +35,7 @@ class SecurityTable:
         self._tenants: dict[str, Tenant] = {}  # by id
         self._user_tenants: dict[str, str] = {}  # of those users that belong to one
         self.version = 0  # counts changes
+        self.has_limits = False  # invariant: whether there are quotas, tenants or users of tenants
         self._iterations: tuple[int, ...] = ()
         self._iterations_of = 0  # the version that these are of
 
@@ -48,6 +49,7 @@ class SecurityTable:
         copy._tenants = dict(self._tenants)
         copy._user_tenants = dict(self._user_tenants)
         copy.version = self.version
+        copy.has_limits = self.has_limits
         return copy
 
     # --- reading ----------------------------------------------------------------------------------
@@ -140,6 +142,10 @@ class SecurityTable:
                 self._user_tenants.pop(record.user, None)
                 if record.tenant_id:
                     self._user_tenants[record.user] = record.tenant_id
+        self._note_limits()
+
+    def _note_limits(self) -> None:
+        self.has_limits = bool(self._quotas or self._tenants or self._user_tenants)
 
     def _change_quotas(self, record: ClientQuotasChanged) -> None:
         merged = {**self._quotas.pop(record.entity, {}), **record.changes}

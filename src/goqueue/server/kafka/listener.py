@@ -146,6 +146,9 @@ class KafkaListener(FrameListener):
             await self._handle_other(connection, header, slot, limits)
 
     def _limits_of(self, connection: KafkaConnection, header: RequestHeader) -> ClientLimits:
+        table, principal = self._broker.metadata.security, connection.principal
+        if not table.has_limits and not (principal and principal.tenant):
+            return NO_LIMITS
         quotas = self._broker.quotas
         namespace = self._tenants.namespace_of(connection)
         if not quotas.are_set:
