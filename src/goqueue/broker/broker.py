@@ -66,6 +66,7 @@ from goqueue.broker.storage.partition_store import Partitions
 from goqueue.broker.tenants import Tenants
 from goqueue.broker.topic_admin import TopicAdmin
 from goqueue.broker.topic_changes import TopicChanges
+from goqueue.broker.traces.exporters import Exporters
 from goqueue.broker.traces.group_events import GroupEvents
 from goqueue.broker.traces.history import TraceHistory
 from goqueue.broker.traces.ledger_events import LedgerEvents
@@ -254,6 +255,10 @@ class Broker:
             clock, self.transactions, self.reserve_producer_id
         )
         self.trace_history = TraceHistory(self, self.recorder)
+        self.trace_exporters = Exporters(environment.disk, clock, self.config)
+        if self.trace_exporters.names:
+            self.trace_history.on_events.append(self.trace_exporters.take)
+            self.trace_history.exporters += self.trace_exporters.names
         if self.recorder.is_enabled:
             self.queues.ledgers.on_records = LedgerEvents(self.partitions, self._id_of).observe
             self.groups.on_records = GroupEvents(self.recorder, self._find_topic, MARK).observe
@@ -306,6 +311,7 @@ class Broker:
                         task.cancel()
             await self.queues.finish()
             await self.trace_history.finish()
+            await self.trace_exporters.flush()
             await self.controller.close()
         finally:
             self._stopping = True
@@ -337,6 +343,7 @@ class Broker:
             self.delays.run(),
             self.schedules.publisher.run(),
             self.trace_history.run(),
+            self.trace_exporters.run(),
             self.partitions.upkeep.run_flushes(),
             self.partitions.upkeep.run_watermarks(),
             self.partitions.upkeep.run_checkpoints(),

@@ -351,6 +351,18 @@ class TracesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long events are kept in `__traces`; -1: as long as there is room."""
     retention_bytes: int = 1_073_741_824
     """How many bytes of events a partition of `__traces` keeps; -1: no limit."""
+    export: list[str] = []
+    """Where else events go, as spans: `stdout`, `jsonl`, `otlp-http`, `otlp-grpc`; several may be
+    named. OTLP needs `pip install 'goqueue[otel]'`. Empty: nowhere."""
+    otlp_endpoint: str = ""
+    """The collector's URL, as in `http://localhost:4318` (HTTP) or `http://localhost:4317` (gRPC).
+    Empty: OTEL_EXPORTER_OTLP_ENDPOINT, or the collector's default port on this machine."""
+    jsonl_file: str = ""
+    """File of `jsonl`, a span a line. Empty: `traces/traces.jsonl` in the data directory."""
+    jsonl_bytes_max: int = 10_485_760
+    """When the file has so many bytes it is numbered (`traces.jsonl.1`), and a new one begins."""
+    jsonl_files_max: int = 10
+    """Files that are kept; the oldest goes."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
