@@ -1,13 +1,15 @@
 """What is measured, and how it is told."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from bench.process import Failed
+
+PROBE_MESSAGES = 200
 
 Arrivals = dict[int, tuple[int, int]]  # by a message's number: when it was due, and came; in ms
 
@@ -51,6 +53,14 @@ def quantiles(late_ms: Iterable[float]) -> dict[str, float]:
 def due_times(count: int, begin_ms: int) -> list[int]:
     """Over one second, in order."""
     return [begin_ms + number * 1_000 // count for number in range(count)]
+
+
+def enough_lead_ms(count: int, lead_ms: int, publish_some: Callable[[int], None]) -> int:
+    """So long before the first is due that all can be accepted until then: a slow peer is tried."""
+    started = time.monotonic()
+    publish_some(PROBE_MESSAGES)
+    taken_ms = (time.monotonic() - started) * 1000
+    return lead_ms + int(2 * taken_ms / PROBE_MESSAGES * count)
 
 
 def now_ms() -> int:

@@ -6,11 +6,20 @@ It is synced every two minutes, as it is when nothing is said (`nats`), or alway
 import json
 import socket
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.delays.figures import Burst, Reader, due_times, now_ms, to_burst, to_value
+from bench.delays.figures import (
+    Burst,
+    Reader,
+    due_times,
+    enough_lead_ms,
+    now_ms,
+    to_burst,
+    to_value,
+)
 from bench.process import Failed
 from bench.queues.peers import Nats, UnsyncedNats
 
@@ -79,23 +88,33 @@ def _measure(broker: Nats, name: str, count: int, lead_ms: int, seconds_max: flo
         broker.start()
         link = NatsLink(broker.port)
         link.subscribe("answers", 1)
-        subjects = ["schedule.>", "ready"]
+        subjects = ["schedule.>", "ready", "probe"]
         config = {"name": STREAM, "subjects": subjects, "storage": "file"}
         link.ask(f"STREAM.CREATE.{STREAM}", {**config, "allow_msg_schedules": True})
-        due = due_times(count, now_ms() + lead_ms)
+
+        def probe(some: int) -> None:
+            payload = b"x" * 100
+            _accept(link, [_publish("probe", "answers", payload) for _ in range(some)])
+
+        due = due_times(count, now_ms() + enough_lead_ms(count, lead_ms, probe))
         started = time.monotonic()
         for first in range(0, count, WINDOW):
             some = range(first, min(first + WINDOW, count))
-            link.send(b"".join(_schedule(number, due[number]) for number in some))
-            for _ in some:
-                answer = json.loads(link.receive()[1])
-                if "error" in answer:
-                    raise Failed(f"nats: {answer['error']}")
+            _accept(link, [_schedule(number, due[number]) for number in some])
         seconds = time.monotonic() - started
         reader = _read_all(broker.port, count, seconds_max)
         return to_burst(name, seconds, reader.verify(), broker.usage().resident_bytes_peak)
     finally:
         broker.stop()
+
+
+def _accept(link: NatsLink, messages: Sequence[bytes]) -> None:
+    """All of them, each with an ack."""
+    link.send(b"".join(messages))
+    for _ in messages:
+        answer = json.loads(link.receive()[1])
+        if "error" in answer:
+            raise Failed(f"nats: {answer['error']}")
 
 
 def _schedule(number: int, due: int) -> bytes:

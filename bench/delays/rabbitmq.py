@@ -11,7 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.delays.figures import Burst, Reader, due_times, now_ms, to_burst, to_value
+from bench.delays.figures import (
+    Burst,
+    Reader,
+    due_times,
+    enough_lead_ms,
+    now_ms,
+    to_burst,
+    to_value,
+)
 from bench.queues.peers import Missing, RabbitMq
 
 
@@ -33,7 +41,14 @@ def measure(directory: Path, count: int, lead_ms: int, seconds_max: float) -> Bu
         waits = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "ready"}
         channel.queue_declare("waiting", durable=True, arguments=waits)
         channel.confirm_delivery()
-        due = due_times(count, now_ms() + lead_ms)
+        properties = pika.BasicProperties(delivery_mode=2)
+
+        def probe(some: int) -> None:
+            for _ in range(some):
+                channel.basic_publish("", "probe", b"x" * 100, properties)
+
+        channel.queue_declare("probe", durable=True)
+        due = due_times(count, now_ms() + enough_lead_ms(count, lead_ms, probe))
         started = time.monotonic()
         for number in range(count):
             properties = pika.BasicProperties(

@@ -7,9 +7,11 @@ work queue on file that is synced always, with publish acks and explicit acks.  
 machine than our Python clients leave to GoQueue.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -200,7 +202,12 @@ class RabbitMq(Peer):
         self._wait()
 
     def stop(self) -> None:
+        """Debian's script does not pass the signal on to Erlang's machine."""
+        started = [] if self._process is None else _descendants(self._process.pid)
         super().stop()
+        for pid in reversed(started):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if self._names is not None:
             self._names.stop()
 
