@@ -178,6 +178,15 @@ STORY = (
     Step("DELETE /admin/users/{user}"),
     Step("PATCH /admin/quotas", {"user": "{user}", "quotas": {"producer_byte_rate": 1000000}}),
     Step("DELETE /admin/quotas", query={"user": "{user}"}),
+    Step("POST /admin/tenants", {"id": "{tenant}"}),
+    Step("PATCH /admin/tenants/{tenant}", {"name": "another"}),
+    Step("PUT /admin/tenants/{tenant}/quotas", {"topics": 5}),
+    Step("PUT /admin/tenants/{tenant}/users/{member}"),
+    Step("DELETE /admin/tenants/{tenant}/users/{member}"),
+    Step("POST /admin/tenants/{tenant}/suspend", {"reason": "unpaid"}),
+    Step("POST /admin/tenants/{tenant}/activate"),
+    Step("POST /admin/tenants/{tenant}/disable"),
+    Step("DELETE /admin/tenants/{tenant}"),
     Step("POST /cluster/features", {"dry_run": True}),
     Step("POST /cluster/leader-election", {"topic": "{topic}"}),
     Step("POST /cluster/nodes/3/drain"),
@@ -263,6 +272,7 @@ SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in (1, 2)]
 @pytest.mark.parametrize("turn", [0, *SLOW])
 def test_every_writing_route_is_carried_out_at_any_node(nodes: HttpNodes, turn: int):
     names = ("topic", "queue", "group", "tx", "app", "plan", "subject", "user", "key")
+    names += ("tenant", "member")
     said: dict[str, Any] = {each: f"{each}-{turn}" for each in names}
     problems = []
     for number, step in enumerate(STORY):

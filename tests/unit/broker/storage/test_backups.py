@@ -74,10 +74,9 @@ async def test_partitions_that_nobody_opened_yet_are_in_the_copy(tmp_path: Path)
         async with running(real_environment(), there) as restored:
             assert await values(restored, "orders", 1) == ["one"]
     async with running(real_environment(), config) as broker:
-        await asyncio.wait(broker._running, return_when=asyncio.FIRST_COMPLETED)
-        assert not broker.environment.disk.exists(f"{tmp_path}/backups"), (
-            "left by an earlier process"
-        )
+        async with asyncio.timeout(60):  # what an earlier process left goes
+            while broker.environment.disk.exists(f"{tmp_path}/backups"):  # noqa: ASYNC110 # no event
+                await asyncio.sleep(0)
 
 
 async def test_a_copy_leaves_the_room_that_is_kept_free(tmp_path: Path):

@@ -97,6 +97,7 @@ async def test_series_are_bounded_and_what_has_no_room_is_counted(
     assert len(by_name["goqueue_log_size_bytes"].samples) == 1
     assert len(by_name["goqueue_partition_end_offset"].samples) == 1
     topics = len(server.broker.topics(internal=True)) + 6  # the broker's own logs have series too
-    assert by_name["goqueue_topics_left_out"].samples[0].value == topics - 1
+    left_out = by_name["goqueue_topics_left_out"].samples[0].value
+    assert left_out in (topics - 1, topics)  # one more when there is an event in `__traces`
     opened = len(list(server.broker.partitions))
     assert by_name["goqueue_partitions_left_out"].samples[0].value == opened - 1
