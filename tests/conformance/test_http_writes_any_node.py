@@ -271,8 +271,19 @@ SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in (1, 2)]
 
 @pytest.mark.parametrize("turn", [0, *SLOW])
 def test_every_writing_route_is_carried_out_at_any_node(nodes: HttpNodes, turn: int):
-    names = ("topic", "queue", "group", "tx", "app", "plan", "subject", "user", "key")
-    names += ("tenant", "member")
+    names = [
+        "topic",
+        "queue",
+        "group",
+        "tx",
+        "app",
+        "plan",
+        "subject",
+        "user",
+        "key",
+        "tenant",
+        "member",
+    ]
     said: dict[str, Any] = {each: f"{each}-{turn}" for each in names}
     problems = []
     for number, step in enumerate(STORY):

@@ -1,10 +1,14 @@
 """Messages that go on at another place: delayed ones when they are due, dead letters redriven."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 from uuid import UUID
 
 from goqueue.broker.traces.recorder import PartitionTracer
-from goqueue.trace.events import Space, Step
+from goqueue.trace.events import UNKNOWN, Space, Step
+
+RUNS_MAX: Final = 32  # of one batch that have an event each
 
 
 def note_scheduled(
@@ -13,7 +17,10 @@ def note_scheduled(
     """They wait in the delay log; `tracer` is the delay log's."""
     if tracer is None or not tracer.is_on:
         return
-    for first, last, due in _runs(offsets, dues, step=0):
+    runs: Iterable[tuple[int, int, int]] | None = _few_runs(offsets, dues, step=0)
+    if runs is None:  # each is due at a time of its own, which is in the delay log
+        runs = ((first, last, UNKNOWN) for first, last, _ in _runs(offsets, offsets, step=1))
+    for first, last, due in runs:
         event = tracer.event(Step.DELAY_SCHEDULED, first, last)
         event.until_ms = due
         tracer.record(event)
@@ -24,7 +31,11 @@ def note_ready(tracer: PartitionTracer | None, offsets: Sequence[int], data_last
     if tracer is None or not tracer.is_on:
         return
     at = range(data_last - len(offsets) + 1, data_last + 1)
-    for first, last, target in _runs(offsets, at, step=1):
+    runs = _few_runs(offsets, at, step=1)
+    if runs is None:  # each says in its headers where it comes from
+        tracer.record(tracer.event(Step.DELAY_READY, at[0], data_last))
+        return
+    for first, last, target in runs:
         event = tracer.event(Step.DELAY_READY, first, last)
         event.space = Space.DELAYS
         event.link_topic, event.link_topic_id = tracer.topic, tracer.topic_id
@@ -61,6 +72,14 @@ def note_redriven(
         event.link_topic, event.link_topic_id = topic, topic_id.bytes
         event.link_partition, event.link_first = partition, at
         tracer.record(event)
+
+
+def _few_runs(
+    offsets: Sequence[int], beside: Sequence[int], step: int
+) -> Sequence[tuple[int, int, int]] | None:
+    """None when there are many: an event for each message would cost more than the message."""
+    found = list(itertools.islice(_runs(offsets, beside, step), RUNS_MAX + 1))
+    return found if len(found) <= RUNS_MAX else None
 
 
 def _runs(

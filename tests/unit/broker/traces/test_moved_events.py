@@ -1,3 +1,4 @@
+from goqueue.broker.traces.moved_events import note_ready
 from goqueue.trace.events import Space, Step
 from tests.unit.broker.delays.delay_world import delayed
 from tests.unit.broker.traces.trace_world import Bench, ask_as, journey, names, play, ring
@@ -43,5 +44,23 @@ def test_a_cancelled_message_is_told():
         await bench.publish("jobs", delayed(b"a", 60_000))
         await bench.broker.delays.admin.cancel("jobs", 0, 0)
         assert ring(bench)[-1].step == Step.DELAY_CANCELLED
+
+    play(story)
+
+
+def test_many_delays_of_one_batch_share_an_event():
+    async def story(bench: Bench) -> None:
+        some = [delayed(b"%d" % number, 1000 + (number * 7) % 100) for number in range(100)]
+        await bench.publish("jobs", *some)
+        await bench.sleep(5)
+        (scheduled,) = [each for each in ring(bench) if each.step == Step.DELAY_SCHEDULED]
+        assert (scheduled.first, scheduled.last) == (0, 99)
+        assert {"delay.scheduled", "delay.ready"} <= set(names(await journey(bench, 42)))
+        before = len(ring(bench))
+        data = bench.broker.partitions.find_open("jobs", 0)
+        assert data is not None
+        note_ready(data.tracer, range(198, 98, -1), 199)  # the other way round
+        (ready,) = ring(bench)[before:]
+        assert (ready.first, ready.last, ready.space) == (100, 199, Space.DATA)
 
     play(story)
