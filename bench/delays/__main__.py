@@ -34,7 +34,7 @@ PEERS: dict[str, Callable[[Path, int, int, float], Burst]] = {
     "nats-synced": nats.measure_synced,
     "rabbitmq": rabbitmq.measure,
 }
-SLOW = {"nats-synced": 20, "rabbitmq": 10}  # they get this part of the messages
+SLOW = {"nats-synced": 20}  # they get this part of the messages
 WAIT_SECONDS_MAX = 180.0
 
 

@@ -89,7 +89,10 @@ def consume(broker: GoQueue, count: int, seconds_max: float, topic: str = TOPIC)
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     reader, deadline = Reader(count), time.monotonic() + seconds_max
     while not reader.is_done and time.monotonic() < deadline:
-        for message in consumer.consume(1_000, 0.2):
+        first = consumer.poll(0.2)  # and what is there with it: `consume` waits until it has all
+        if first is None:
+            continue
+        for message in (first, *consumer.consume(1_000, 0)):
             error = message.error()
             if error is not None:
                 raise KafkaException(error)

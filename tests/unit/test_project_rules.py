@@ -144,7 +144,7 @@ FACES = {
     "groups": {"embedded", "errors"},
     "log": {"checkpoint", "compaction", "epochs", "framed", "segment", "truncation"},
     "queue": {"dead_letter", "errors", "header_fields", "lanes", "ranges", "receipts"},
-    "runtime": {"handles", "lock", "service_manager", "tasks"},
+    "runtime": {"handles", "heap", "lock", "service_manager", "tasks"},
     "server": set[str](),
     "spark": {"service.board", "service.job", "source.source"},  # where Spark finds the format
     "txn": {"errors"},

@@ -10,6 +10,7 @@ A length is a claim.  Beyond `OWN_BYTES` a frame's buffer grows with what has re
 four bytes from a stranger never cost a hundred megabytes.
 """
 
+import ctypes
 import struct
 from typing import Final
 
@@ -30,6 +31,8 @@ HTTP_METHODS: Final = (
 )
 TLS_HANDSHAKE: Final = b"\x16\x03"
 _LENGTH: Final = struct.Struct(">i")
+_resize: Final = ctypes.pythonapi.PyByteArray_Resize
+_resize.argtypes = (ctypes.py_object, ctypes.c_ssize_t)
 
 
 class HttpRequest(MalformedRequest):
@@ -133,12 +136,22 @@ class FrameBuffer:
 
     def _give_own_buffer(self, size: int, start: int, filled: int) -> None:
         self._own_size = size
-        self._own = bytearray(min(size, OWN_BYTES))
+        self._own = _allocate(min(size, OWN_BYTES))
         self._own_filled = filled - start
         self._own[: self._own_filled] = self._shared[start:filled]
 
     def _grow(self, full: bytearray) -> bytearray:
         """A copy with room for as much again: whoever still looks at `full` need not let go."""
-        larger = bytearray(min(self._own_size, 2 * len(full)))
+        larger = _allocate(min(self._own_size, 2 * len(full)))
         larger[: len(full)] = full
         return larger
+
+
+def _allocate(size: int) -> bytearray:
+    """Not cleared, which is a twentieth of what a large request costs: all of it is received into.
+
+    `receive` gives a frame only when its last byte is there.
+    """
+    made = bytearray()
+    _resize(made, size)  # raises MemoryError, as bytearray(size) does
+    return made

@@ -8,33 +8,25 @@ much that may be: what is beyond it is found by its place, and not by its trace 
 from collections.abc import Sequence
 from typing import Final
 
-import re2
-
 from goqueue.model import batch as batches
 from goqueue.model.batch import CODEC_AT, CODEC_MASK
 from goqueue.model.errors import GoQueueError
+from goqueue.model.header_marks import HeaderMarks
 from goqueue.trace.events import Step, TraceEvent
 from goqueue.trace.ids import TRACEPARENT, parse_traceparent
 
-# The name with its length before it: a byte that texts do not have, which is soon found.
-MARK: Final = bytes((len(TRACEPARENT) * 2,)) + TRACEPARENT.encode()
-SMALL_BYTES: Final = 1024
 KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
 
-_options = re2.Options()
-_options.encoding = re2.Options.Encoding.LATIN1
-_MARK: Final = re2.compile(MARK, _options)
+_MARKS: Final = HeaderMarks(TRACEPARENT)
 
 Batch = tuple[TraceEvent, bytes]  # topic and partition are the event's
 
 
-def may_have_parents(data: bytes | bytearray | memoryview) -> bool:
-    """Of a batch that is to be appended."""
+def may_have_parents(data: bytes | bytearray | memoryview, *, may_be_plain: bool = True) -> bool:
+    """Of a batch that was appended; whoever has looked at plain records already says so."""
     if data[CODEC_AT] & CODEC_MASK:
         return True
-    if len(data) < SMALL_BYTES:
-        return MARK in bytes(data)
-    return _MARK.search(data) is not None
+    return may_be_plain and _MARKS.may_be_in(data)
 
 
 class UnreadBatches:

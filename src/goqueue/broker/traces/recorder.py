@@ -193,7 +193,7 @@ class PartitionTracer:
             self._unpersisted.append(event)
         if asking is not None:
             recorder.add(event)
-            if may_have_parents(data):
+            if may_have_parents(data, may_be_plain=asking.may_bring_traces):
                 recorder.unread.keep(event, data)
 
     def note_committed(self, high_watermark: Offset, role: Leader) -> None:

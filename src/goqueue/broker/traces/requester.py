@@ -14,6 +14,7 @@ class Requester(msgspec.Struct, gc=False):
     address: str
     client: str = ""
     received_ns: int = 0  # instant at which the request was there; 0: not known
+    may_bring_traces: bool = True  # False: no record that is not compressed has a `traceparent`
 
 
 requester: Final[ContextVar[Requester | None]] = ContextVar("requester", default=None)

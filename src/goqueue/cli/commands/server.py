@@ -230,11 +230,13 @@ def _run(merged: "Merged", remerged: "Callable[[], Merged]") -> None:
     from goqueue.cli.logs import set_up
     from goqueue.cli.nodes.plan import refuse_directory_of_nodes
     from goqueue.cli.startup import pause_gc, skip_hypothesis, skip_pydantic
+    from goqueue.runtime.heap import keep_freed_memory
 
     refuse_directory_of_nodes(Path(merged.config.data_dir))
     skip_hypothesis()
     skip_pydantic()
     pause_gc()
+    keep_freed_memory()
     set_up(merged.config.log_format, merged.config.log_level)
     config = _fit(merged.config)
     sys.setswitchinterval(SWITCH_SECONDS)

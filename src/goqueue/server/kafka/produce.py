@@ -15,8 +15,9 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker import Broker, Partition
+from goqueue.broker.traces.requester import requester
 from goqueue.cluster import Topic
-from goqueue.delay import may_hold_delays
+from goqueue.delay import DELAY_HEADER, DELIVER_AT_HEADER, may_hold_delays
 from goqueue.log import Appended
 from goqueue.model.batch import (
     CODEC_AT,
@@ -38,6 +39,7 @@ from goqueue.model.errors import (
     TopicAccessDenied,
     TopicIdNotFound,
 )
+from goqueue.model.header_marks import HeaderMarks
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.partial_batch import LeftOut
 from goqueue.quotas import Namespace
@@ -50,6 +52,7 @@ from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.tenancy.data import produce_into, show_produce
 from goqueue.server.kafka.tenancy.limits import NO_LIMITS, ClientLimits
 from goqueue.server.kafka.transactions import data_code
+from goqueue.trace.ids import TRACEPARENT
 from goqueue.txn import ProducerIdentity
 from goqueue.txn.errors import (
     ConcurrentTransactions,
@@ -73,6 +76,7 @@ ADDS_PARTITIONS_FROM: Final = 12  # KIP-890: from then on a Produce adds its par
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
 _ACKS: Final = (ACKS_NONE, 1, ACKS_ALL)
+_MARKS: Final = HeaderMarks(TRACEPARENT, DELAY_HEADER, DELIVER_AT_HEADER)
 
 Results = dict[str | UUID, list[ProducePartitionResponse]]
 
@@ -94,7 +98,7 @@ async def handle_produce(
     timeout_seconds = request.timeout_ms / 1000
     reply = _Reply(broker, header.api_version, request.acks, slot, waits, timeout_seconds)
     reply.namespace = limits.namespace
-    may_delay = may_hold_delays(header.body)  # one look at all that is not compressed
+    may_delay = _look_for_headers(header.body)
     for place, topic in enumerate(request.topics, 1):
         if place % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
@@ -143,6 +147,14 @@ async def handle_produce(
             reply.written_bytes, reply.written_messages
         )
     reply.release()
+
+
+def _look_for_headers(body: memoryview) -> bool:
+    """Whether plain records may be delayed: one look for that and for trace ids, at all of them."""
+    found, asking = _MARKS.may_be_in(body), requester.get()
+    if asking is not None:
+        asking.may_bring_traces = found
+    return found and may_hold_delays(body)
 
 
 async def _storage_refusal(broker: Broker, namespace: Namespace) -> GoQueueError | None:
