@@ -30,7 +30,7 @@ from tests.sim.cluster.transactions import Transactions
 from tests.unit.broker.cluster.cluster_world import NUMBERS, ClusterWorld
 
 LIVE_SECONDS = 30.0
-SLOW_SECONDS = 120.0  # a replica that left for its slowness stays out for a while
+SLOW_SECONDS = 120.0  # where a disk or a link was slow: such a replica stays out for a while
 WORK_SECONDS = 120.0  # in which clients are done when nothing breaks any more
 LOOK_SECONDS = 0.2
 SPLIT_PROBABILITY = 0.05  # frames cut anywhere are tried by tests of connections, at less cost
@@ -122,8 +122,7 @@ class Story:
         was_slow = any("slow" in line for line in self.faults.history)
         limit = SLOW_SECONDS if was_slow else LIVE_SECONDS
         operator = self.world.loop.create_task(self.faults.undo_late_drains())
-        self.world.run_until(lambda: self._is_settled() or self._leaves_out_slow(), limit_s=limit)
-        self.world.run_until(self._is_settled, limit_s=SLOW_SECONDS)
+        self.world.run_until(self._is_settled, limit_s=limit)
         operator.cancel()
         for each in self.workloads:
             each.check_end()
@@ -144,16 +143,6 @@ class Story:
                 if each.leads
             )
             for broker in nodes.brokers.values()
-        )
-
-    def _leaves_out_slow(self) -> bool:
-        """A replica was slow, and has to be calm for as long as a story may take to settle."""
-        return any(
-            each.hold.is_held
-            for broker in self.nodes.brokers.values()
-            for log in broker.partitions.logs()
-            if log._replicas is not None
-            for each in log._replicas.followers.values()
         )
 
     @contextmanager

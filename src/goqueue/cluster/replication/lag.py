@@ -15,6 +15,7 @@ from goqueue.model.ids import Instant
 
 MS: Final = 1_000_000  # nanoseconds
 SAMPLES_MAX: Final = 256
+SAMPLES_MIN: Final = 3  # where little is written, one slow ack would be the median
 
 
 class LagLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,10 +42,12 @@ class AckTimes:
         self._samples.append((now, took_ns))
 
     def median_ms(self, now: Instant, window_ms: int) -> float | None:
-        """None when there was no ack in the window."""
+        """None when there were too few acks in the window to judge by."""
         samples = self._samples
         while samples and now - samples[0][0] > window_ms * MS:
             samples.popleft()
+        if len(samples) < SAMPLES_MIN:
+            return None
         return median_of([took / MS for _, took in samples])
 
 

@@ -82,9 +82,10 @@ class ReplicaProgress:
         if synced_offset < self.synced_offset:
             lost = LostData(self.node, self.synced_offset, synced_offset)
             self.has_lost_data = True
-        if self.served_at is not None and synced_offset > self.synced_offset:
-            self.ack_times.add(now, now - self.served_at)
-            self.served_at = None
+        if self.served_at is not None:
+            if synced_offset > self.synced_offset and node_epoch == self.node_epoch:
+                self.ack_times.add(now, now - self.served_at)
+            self.served_at = None  # whoever asks again without it did not get what was sent
         if synced_offset >= leader_end:
             self.caught_up_at = now
         elif synced_offset >= self._end_at_fetch:  # all that was there when it asked before

@@ -384,6 +384,32 @@ def test_one_slow_ack_does_not_make_a_follower_slow():
     assert world.propose() is None
 
 
+def test_one_slow_ack_is_not_the_median_where_little_is_written():
+    world = World(leader(ME, A, B))
+    world.pass_time(20, {A: 3, B: 500})
+    assert world.propose() is None
+    world.wait(2_500)
+    assert world.propose() is None
+
+
+@pytest.mark.parametrize("epochs", [(22, 22), (22, 23)])
+def test_the_time_that_a_follower_was_away_is_not_that_of_its_acks(epochs: tuple[int, int]):
+    """What was sent to it never arrived: it asks again, or its process is another one."""
+    world = World(leader(ME, A, B))
+    for _ in range(3):
+        before = world.end
+        world.ack(B, before, epochs[0])
+        world.pass_time(100, {A: 3})
+        world.replicas.note_served(B, world.now)
+        world.wait(400)
+        world.ack(B, before, epochs[1])
+        world.replicas.note_served(B, world.now)
+        world.wait(2)
+        world.ack(B, world.end, epochs[1])
+        epochs = (epochs[1], epochs[1] + 1)
+    assert world.replicas._medians(world.now)[B] == 2
+
+
 def test_followers_of_a_busy_machine_are_not_slow_beside_the_leaders_own_disk():
     world = World(leader(ME, A, B))
     world.pass_slow_time({A: 140, B: 150})  # and 2 ms for the leader's own syncs
