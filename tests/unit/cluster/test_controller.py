@@ -385,6 +385,26 @@ def test_another_disk_leaves_every_isr_in_the_entry_that_registers_it(disk: str,
         assert found.leader in ids(2, 3)
 
 
+@pytest.mark.parametrize(("flush", "stays"), [("commit", True), ("interval", False)])
+def test_a_node_that_crashed_may_lack_what_was_not_synced(flush: str, stays: bool):
+    """It registers before anybody has noticed, or nobody else could."""
+    cluster = cluster_of(3, partitions=3, settings={"flush": flush})
+    for _ in range(2):  # a restart
+        cluster.register(NodeId(1), state="active")
+    for index in range(3):
+        found = cluster.metadata.partition(TopicId(UUID(int=1)), index)
+        assert (NodeId(1) in found.isr) == stays
+        assert found.leader in ids(1, 2, 3) if stays else ids(2, 3)
+
+
+def test_a_node_that_crashed_leads_if_nobody_else_has_more():
+    cluster = cluster_of(3, settings={"flush": "interval"})
+    for each in ids(2, 3):
+        cluster.register(each)  # fenced: they are down
+    cluster.register(NodeId(1), state="active")
+    assert cluster.state().leader == 1
+
+
 @pytest.mark.parametrize(
     ("disk", "problem"),
     [("empty", "another data directory"), ("older", "older copy")],

@@ -1,7 +1,9 @@
 """One log that follows a leader: what it asks for, and what it makes of the answer.
 
     diverging epoch     cut the log there, ask again.  Committed records are not cut, unless the
-                        election was unclean: then the replica is frozen, and keeps its files
+                        election was unclean: the replica is frozen, and keeps its files.  Of a log
+                        that is not synced with each commit, a power cut may have taken some from
+                        all who could lead: those are given up
     below the start     what the leader has begins later: drop everything, and begin there
     gaps                the leader has compacted there: note it, ask again
     records             write them as they are; sync; then ask for what follows, which says that all
@@ -154,8 +156,12 @@ class ReplicaLog:
         """Whether the leader says that there may be gaps where this log knows of none."""
         return answer.gaps_below > self.partition.log.gaps_below
 
+    @property
+    def _may_cut_committed(self) -> bool:
+        return self.following.is_unclean or self.partition.log.settings.flush != "commit"
+
     async def _cut(self, diverged: Diverged) -> None:
-        log, is_unclean = self.partition.log, self.following.is_unclean
+        log, is_unclean = self.partition.log, self._may_cut_committed
         offset = truncation_offset(
             log.epochs,
             log.end_offset,
@@ -171,7 +177,7 @@ class ReplicaLog:
 
     async def _begin_at(self, start: Offset) -> None:
         """The leader has nothing before `start`, or this log has offsets that it never had."""
-        log, is_unclean = self.partition.log, self.following.is_unclean
+        log, is_unclean = self.partition.log, self._may_cut_committed
         if log.start_offset <= start <= log.end_offset and log.start_offset < log.end_offset:
             raise Refused(f"{self.partition}: its leader begins at {start}, which is here")
         try:

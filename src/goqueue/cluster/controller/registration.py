@@ -1,6 +1,9 @@
 """A node starts, and says which disk it has.
 
-the same disk, later       welcome; it has all that it ever acknowledged
+the same disk, later       welcome; it has all that it ever acknowledged, but for topics that are
+                           not synced with each commit: whoever was in sync when it stopped may
+                           have lost their end with the power, and leaves the ISR if another
+                           replica stays in it (KIP-966)
 another disk, or an older  welcome, empty-handed: in the same entry it leaves every ISR and ELR,
 copy of the disk           for it lacks what it acknowledged.  Refused while it would be the
                            last replica of something: that is on the other disk
@@ -146,7 +149,6 @@ def _changes(
     node_id, is_live = record.node_id, record.state in ("active", "draining")
     if is_live and not has_lost_data and metadata.partitions.is_all_led_by(node_id):
         return []  # as everything below finds, at every start of a single broker
-    lost = (node_id,) if has_lost_data else ()
 
     def is_available(other: NodeId) -> bool:
         return is_live if other == node_id else metadata.nodes.live(other)
@@ -156,7 +158,16 @@ def _changes(
             return state.replicas[0] == node_id and (state.leader != node_id or not is_live)
         return node_id in state.replicas
 
+    def lacks_records(topic_id: TopicId, state: PartitionState) -> bool:
+        if has_lost_data or node_id not in state.isr:
+            return has_lost_data
+        is_synced = metadata.topic_by_id(topic_id).settings.flush == "commit"
+        return not is_synced and any(
+            metadata.nodes.live(each) for each in state.isr if each != node_id
+        )
+
     def follow(topic_id: TopicId, state: PartitionState) -> Outcome:
+        lost = (node_id,) if lacks_records(topic_id, state) else ()
         terms = terms_of(metadata, topic_id, is_available, lost)
         return settle(state, terms, new_epoch=state.leader == node_id)
 

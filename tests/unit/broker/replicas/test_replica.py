@@ -11,6 +11,7 @@ from goqueue.model import batch as batches
 from goqueue.model.errors import StorageFailed
 from goqueue.model.ids import Epoch, Offset
 from goqueue.model.record import Record
+from goqueue.model.settings import topic_settings
 from tests.unit.broker.replicas.replicas import (
     NOW,
     TOPIC,
@@ -79,6 +80,24 @@ def test_after_an_unclean_election_they_are():
         pair.follower.follow_watermark(Offset(7))
         write(pair.leader, "new")
         pair.fetchers.follow(key_of(), pair.follower, is_unclean=True)
+        await pair.caught_up()
+        assert content(pair.follower) == content(pair.leader)
+
+    tell(story)
+
+
+def test_of_logs_that_are_not_synced_with_each_commit_they_are_too():
+    """A power cut took them from the leader, which is nobody's fault."""
+
+    async def story(pair: Pair) -> None:
+        unsynced = topic_settings({"flush": "interval"})
+        pair.leader.log.settings = unsynced
+        pair.follower.log.settings = unsynced
+        give(pair, 5)
+        give(pair, 3, to_leader=False)
+        pair.follower.follow_watermark(Offset(7))
+        write(pair.leader, "new")
+        pair.follow_all()
         await pair.caught_up()
         assert content(pair.follower) == content(pair.leader)
 
