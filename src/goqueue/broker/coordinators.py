@@ -33,7 +33,9 @@ from goqueue.broker.metadata.controller import Controller
 from goqueue.broker.queues.service import Queues
 from goqueue.broker.schedules.service import Schedules
 from goqueue.broker.schemas.service import Schemas
+from goqueue.broker.standby import Standbys
 from goqueue.broker.storage.bundle import Bundle
+from goqueue.broker.storage.partition_store import Partitions
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.cluster import PartitionState, Topic
 from goqueue.groups import GroupMachine
@@ -57,6 +59,7 @@ class CoordinatingBroker(Protocol):
     cluster: ClusterNode
     groups: Groups
     group_configs: GroupConfigs
+    partitions: Partitions
     queues: Queues
     delays: Delays
     schedules: Schedules
@@ -85,6 +88,16 @@ class Coordinators:
         self._joined = asyncio.Event()  # of nodes that elect their controller
         self._is_stopping = False
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}  # by topic and shard
+        self._standbys = Standbys(
+            broker.partitions,
+            clock,
+            internal.open_committed,
+            {
+                GROUPS_TOPIC: self._new_group_machine,
+                TRANSACTIONS_TOPIC: TransactionMachine,
+            },
+            topics.count,
+        )
         # Of the machines that other nodes may run at times: they outlive their hosts.
         self._group_upkeep, self._transaction_upkeep = HostUpkeep(clock), HostUpkeep(clock)
         self._registry_upkeep, self._schedule_upkeep = HostUpkeep(clock), HostUpkeep(clock)
@@ -152,6 +165,8 @@ class Coordinators:
         yield self._registry_upkeep.run()
         yield self._schedule_upkeep.run()
         cluster, controller = self._broker.cluster, self._broker.controller
+        if self._broker.config.cluster.listen and self._broker.config.cluster.standbys:
+            yield self._standbys.run()
         if self._broker.config.cluster.listen and (cluster.elects or cluster.elsewhere is None):
             yield self._topics.run(lambda: controller.host, lambda: controller.is_leading)
         if cluster.elects:
@@ -232,28 +247,35 @@ class Coordinators:
     async def coordinate_groups(self, shard: int = 0) -> None:
         """This node leads the shard of `__groups`."""
         broker = self._broker
-        machine = GroupMachine(
-            broker.config.groups,
-            view_of(broker.controller.metadata.topics.values()),
-            settings_of=broker.group_configs.consumer_settings,
-            share_settings_of=broker.group_configs.share_settings,
-            statistics=broker.groups.statistics,
-        )
+        found, warm = await self._standbys.take(GROUPS_TOPIC, shard)
+        machine = found or self._new_group_machine()
+        machine.show_topics(view_of(broker.controller.metadata.topics.values()))
         release = partial(broker.groups.release_when_committed, shard)
         host = await self._internal.open_host(
-            GROUPS_TOPIC, machine, release, self._group_upkeep, index=shard
+            GROUPS_TOPIC, machine, release, self._group_upkeep, index=shard, warm=warm
         )
         broker.groups.attach(host, shard)
         if self._started.is_set():  # topics may have come since the machine was made
             await self._tell_groups()
 
+    def _new_group_machine(self) -> GroupMachine:
+        broker = self._broker
+        return GroupMachine(
+            broker.config.groups,
+            settings_of=broker.group_configs.consumer_settings,
+            share_settings_of=broker.group_configs.share_settings,
+            statistics=broker.groups.statistics,
+        )
+
     async def _open_transactions(self, shard: int) -> MachineHost[TransactionMachine]:
+        machine, warm = await self._standbys.take(TRANSACTIONS_TOPIC, shard)
         return await self._internal.open_host(
             TRANSACTIONS_TOPIC,
-            TransactionMachine(),
+            machine or TransactionMachine(),
             self._broker.transactions.on_deadline,
             self._transaction_upkeep,
             index=shard,
+            warm=warm,
         )
 
     async def run_registry(self) -> None:

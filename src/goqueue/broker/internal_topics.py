@@ -7,9 +7,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 from goqueue.broker.cluster.coordinator_topics import COORDINATED, CoordinatorTopics
 from goqueue.broker.host_upkeep import HostUpkeep
+from goqueue.broker.journal import WarmStart
 from goqueue.broker.machine_host import Committed, MachineHost
 from goqueue.broker.storage.partition import Partition
-from goqueue.broker.storage.partition_journal import PartitionJournal
+from goqueue.broker.storage.partition_journal import CommittedJournal, PartitionJournal
 from goqueue.broker.storage.partition_store import INTERNAL_SETTINGS, Partitions
 from goqueue.model.errors import CorruptData, NotCoordinator
 from goqueue.model.machine import Machine
@@ -51,27 +52,39 @@ class InternalTopics:
         upkeep: HostUpkeep | None = None,
         *,
         index: int = 0,
+        warm: WarmStart | None = None,
     ) -> MachineHost[MachineT]:
-        """The machine, on a log of the internal topic, as it was when the broker stopped."""
+        """The machine, on a log of the internal topic, as it was when the broker stopped.
+
+        It is new, or as far as `warm` says.
+        """
         partition, snapshots = await self.open(topic, index)
         journal = PartitionJournal(partition, self._disk, self._clock, snapshots)
         host = MachineHost(machine, journal, self._clock, on_deadline_reply, upkeep)
         epoch = partition.leader_epoch
         with self.naming_damage(topic):
-            await host.open()
+            await host.open(warm)
         if not partition.leads or partition.leader_epoch != epoch:
             lost = partial(NotCoordinator, f"{partition} has a new leader")
             host.resign(lost, lost)
             raise lost()
         return host
 
+    def open_committed(self, partition: Partition) -> CommittedJournal:
+        """The journal of a log that another node leads, as far as it is committed."""
+        snapshots = self._snapshots_of(partition.topic, partition.index)
+        return CommittedJournal(partition, self._disk, self._clock, snapshots)
+
+    def _snapshots_of(self, topic: str, index: int) -> str:
+        """A former release had one partition, and its snapshots in this directory."""
+        return f"{self._data_dir}/snapshots/{topic}" + (f"-{index}" if index else "")
+
     async def open(self, topic: str, index: int = 0) -> tuple[Partition, str]:
         """A partition of an internal topic, and the directory of its snapshots.
 
         Raises `NotLeader` when another node leads it.
         """
-        # A former release had one partition, and its snapshots here.
-        snapshots = f"{self._data_dir}/snapshots/{topic}" + (f"-{index}" if index else "")
+        snapshots = self._snapshots_of(topic, index)
         placed = self._coordinators.find(topic) if topic in COORDINATED else None
         if placed is not None:
             return await self._broker.partition(topic, index), snapshots

@@ -26,6 +26,16 @@ class ReadValues(msgspec.Struct, frozen=True):
 
     values: list[bytes]
     bytes: int  # in the log
+    snapshot_bytes: int = 0  # of snapshots that lie between the values
+
+
+class WarmStart(msgspec.Struct, frozen=True):
+    """How far a machine is before its host opens: see `goqueue.broker.standby`."""
+
+    offset: Offset  # the first one that was not applied
+    records: int  # since the newest snapshot
+    bytes: int  # the same
+    snapshot_bytes: int  # of the newest
 
 
 class Journal(Protocol):

@@ -35,7 +35,7 @@ import structlog
 
 from goqueue.broker.host_upkeep import NEVER, HostUpkeep
 from goqueue.broker.image import Image
-from goqueue.broker.journal import Journal, ResignedJournal
+from goqueue.broker.journal import Journal, ResignedJournal, WarmStart
 from goqueue.model.errors import DiskFull, GoQueueError, NotEnoughReplicas
 from goqueue.model.ids import Epoch, Offset, Timestamp
 from goqueue.model.machine import Decision, Machine
@@ -93,30 +93,24 @@ class MachineHost(Generic[MachineT]):
 
     # --- starting ---------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """Bring the machine to where it was."""
-        offset = Offset(0)
-        snapshot = await self._journal.newest_snapshot()
-        if snapshot is not None:
-            offset = snapshot.offset
+    async def open(self, warm: WarmStart | None = None) -> None:
+        """Bring the machine to where it was; it is new, or as far as `warm` says."""
+        offset, has_file = Offset(0), False
+        if warm is not None:
+            offset, self._snapshot_bytes = warm.offset, warm.snapshot_bytes
+            self._check_growth(warm.records, warm.bytes)
+        elif (snapshot := await self._journal.newest_snapshot()) is not None:
+            offset, has_file = snapshot.offset, snapshot.is_file
             self._snapshot_bytes = snapshot.bytes
             async for records in self._journal.read_snapshot(snapshot):
-                await self._replay(records)
+                await replay(self._machine, records)
         async for piece in self._journal.read(offset):
-            await self._replay(piece.values)
+            await replay(self._machine, piece.values)
             self._check_growth(len(piece.values), piece.bytes)
         self._upkeep.add(self)
-        if snapshot is not None and snapshot.is_file:
+        if has_file:
             self._upkeep.want_snapshot(self)  # that the log has, for those who copy it
         self.notice_deadline()
-
-    async def _replay(self, values: Iterable[bytes]) -> None:
-        """In slices: a node that takes over a long log still answers and sends heartbeats."""
-        machine = self._machine
-        for number, value in enumerate(values, start=1):
-            machine.apply(machine.decode(value))
-            if number % REPLAY_RECORDS == 0:
-                await asyncio.sleep(0)
 
     def resume(self, machine: MachineT, journal: Journal) -> None:
         """Go on after the journal failed, with a machine that is as far as the new journal."""
@@ -387,3 +381,11 @@ class MachineHost(Generic[MachineT]):
             and self._bytes_since_snapshot >= self._snapshot_bytes * SNAPSHOT_GROWTH
         ):
             self._upkeep.want_snapshot(self)
+
+
+async def replay(machine: Machine[Any], values: Iterable[bytes]) -> None:
+    """In slices: a node that takes over a long log still answers and sends heartbeats."""
+    for number, value in enumerate(values, start=1):
+        machine.apply(machine.decode(value))
+        if number % REPLAY_RECORDS == 0:
+            await asyncio.sleep(0)

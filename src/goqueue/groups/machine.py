@@ -297,6 +297,10 @@ class GroupMachine:
 
     # --- topics -----------------------------------------------------------------------------------
 
+    def show_topics(self, topics: TopicsView) -> None:
+        """The view of a machine that nobody has asked yet."""
+        self._context.topics = topics
+
     def topics_changed(self, now: Timestamp, topics: TopicsView) -> GroupDecision[None]:
         """The view from now on; groups whose topics changed get a new target."""
         self._wake(now)

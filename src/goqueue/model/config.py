@@ -207,6 +207,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Into how many shards groups, and transactions, are divided when a cluster is formed; its
     nodes share them. It is settled then: later the setting changes nothing. A broker that is alone
     has one of each, and so has a cluster that it becomes."""
+    standbys: bool = True
+    """Whether nodes that follow a shard of groups or transactions keep its state in memory, as far
+    as it is committed, and so take over at once. It takes as much memory as the state has on the
+    node that coordinates it (some 340 bytes a committed offset); without it, a node that takes over
+    reads the shard's log first."""
     secret_file: str = ""
     """File with the secret that all nodes of the cluster share, at least 16 bytes (`openssl rand
     -hex 32` makes one). Nobody without it may connect to the cluster listener."""

@@ -120,6 +120,7 @@ class Partition:
         self._waits = CommitWaits()
         self._refused = RefusedProducers()
         self._is_watched = False  # the owner looks for waits that are overdue
+        self.unclean_cuts = 0  # that may have taken committed records
         self.messages_in = 0
         self.bytes_in = 0
         self.messages_out = 0
@@ -549,6 +550,7 @@ class Partition:
         nothing has changed.
         """
         assert self._replicas is None, f"{self}: what a leader has is only added to"
+        self.unclean_cuts += unclean
         await self._rewrites.truncate_to(offset, unclean=unclean)
         self._waits.refuse(self.not_leader, self.log.end_offset)  # no leader has them
 
@@ -556,6 +558,7 @@ class Partition:
         """Drop everything and begin at `start`, durably; raises what `truncate_to` does."""
         assert self._replicas is None, f"{self}: what a leader has is only added to"
         self._waits.refuse(self._refusal)
+        self.unclean_cuts += unclean
         await self._rewrites.reset_to(start, unclean=unclean)
 
     # --- reading ----------------------------------------------------------------------------------

@@ -91,21 +91,26 @@ class PartitionJournal:
 
     async def read(self, offset: Offset, end: Offset | None = None) -> AsyncIterator[ReadValues]:
         async for data in self._read_batches(offset, end):
-            values, size = list[bytes](), 0
+            values, size, pieces = list[bytes](), 0, 0
             for header in batches.headers(data):
                 if log_snapshot.find_piece(data, header) is None:
                     values += _values_from(offset, data, header)
                     size += header.size
-            yield ReadValues(values, size)
+                else:
+                    pieces += header.size
+            yield ReadValues(values, size, pieces)
 
     async def _read_batches(
         self, offset: Offset, end: Offset | None = None
     ) -> AsyncIterator[Buffer]:
-        end = self._partition.log.end_offset if end is None else end
+        end = self._find_end() if end is None else end
         while offset < end:
             chunk = await self._partition.read(offset, READ_BYTES, end)
             yield chunk.data
             offset = chunk.next_offset
+
+    def _find_end(self) -> Offset:
+        return self._partition.log.end_offset
 
     # --- snapshots --------------------------------------------------------------------------------
 
@@ -192,6 +197,13 @@ class PartitionJournal:
             raise DiskFull(
                 f"a snapshot of {self.name} takes {self._snapshot_bytes} bytes, {free} are free"
             )
+
+
+class CommittedJournal(PartitionJournal):
+    """Of a log that another node writes: it ends where it is committed."""
+
+    def _find_end(self) -> Offset:
+        return self._partition.log.high_watermark
 
 
 def _values_from(offset: Offset, data: Buffer, header: BatchHeader) -> Iterator[bytes]:
