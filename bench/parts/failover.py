@@ -46,7 +46,7 @@ PRODUCER = {
     "retry.backoff.max.ms": 100,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
-    "socket.timeout.ms": 1_500,
+    "socket.timeout.ms": 900,
     "log_level": 0,
 }
 
@@ -67,7 +67,7 @@ def run(session: Session, plan: Plan) -> Section:
         ["fault", "broker", "median", "shortest", "longest"],
         notes=[
             "acks=all; every message that was acked was read back once, in order.",
-            "socket.timeout.ms of the client: 1500. Brokers have their defaults.",
+            "socket.timeout.ms of the client: 900. Brokers have their defaults.",
         ],
     )
     for name in session.names:  # one after the other: nodes that wait work all the same

@@ -26,7 +26,7 @@ from goqueue.model.errors import DuplicateNodeId, GoQueueError
 from goqueue.model.ids import Instant, NodeEpoch, NodeId
 from goqueue.runtime import Clock
 
-SESSION_NS: Final = 1_000_000_000
+SESSION_NS: Final = 750_000_000  # see ADR 57
 CUT_OFF_NS: Final = 2_500_000_000  # by then the others have another controller
 CHECK_SECONDS: Final = 0.05
 

@@ -95,7 +95,7 @@ def test_a_node_that_is_cut_off_is_fenced_after_its_session(one_way: bool):
         before = world.loop.time()
         world.fabric.cut("b", "a", one_way=one_way)
         world.run_until(lambda: nodes.state_of(2) == "fenced", limit_s=5)
-        assert 0.8 <= world.loop.time() - before < 1.5
+        assert 0.6 <= world.loop.time() - before < 1.2
         assert nodes.state_of(3) == "active"
         world.fabric.heal()
         world.run_until(lambda: nodes.state_of(2) == "active", limit_s=20)

@@ -98,7 +98,7 @@ def test_a_node_that_beats_stays_alive_and_a_silent_one_does_not():
             found = sessions.find(NODE)
             assert found is not None
             assert found.applied == 7
-            await asyncio.sleep(0.8)
+            await asyncio.sleep(0.6)
             assert sessions.active == [NODE]
             await asyncio.sleep(0.4)
             assert sessions.active == []
@@ -149,7 +149,7 @@ def test_a_lost_connection_without_refusal_waits_for_the_session():
             sessions.begin(node(), 0)
             sessions.connection_lost(NODE)
             sessions.connection_lost(NodeId(77))  # nobody
-            await asyncio.sleep(0.8)
+            await asyncio.sleep(0.6)
             assert watched.told == []
             await asyncio.sleep(0.4)
             assert watched.told == [(NODE, FIRST, False)]
