@@ -48,7 +48,7 @@ AHEAD = {
     "server/http/routes/coordinators.py": "sizes, which are nobody's state",
     "server/http/routes/transactions.py": "barriers; the statistics are nobody's state",
     "server/http/routes/application_transactions.py": "a barrier; the next run is decided again",
-    "server/group_metrics.py": "metrics",
+    "server/group_lag.py": "metrics",
     "server/metrics.py": "metrics",
     "server/schedule_metrics.py": "metrics",
 }

@@ -69,6 +69,7 @@ from goqueue.broker.topic_changes import TopicChanges
 from goqueue.broker.traces.exporters import Exporters
 from goqueue.broker.traces.group_events import GroupEvents
 from goqueue.broker.traces.history import TraceHistory
+from goqueue.broker.traces.latencies import LatencyCounter
 from goqueue.broker.traces.ledger_events import LedgerEvents
 from goqueue.broker.traces.recorder import TraceRecorder
 from goqueue.broker.transactions.application_transactions import GroupTransactions
@@ -259,6 +260,10 @@ class Broker:
         if self.trace_exporters.names:
             self.trace_history.on_events.append(self.trace_exporters.take)
             self.trace_history.exporters += self.trace_exporters.names
+        self.latency_counter = LatencyCounter(self, clock)
+        self.trace_history.on_events.append(self.latency_counter.take)
+        if self.others is not None:
+            self.latency_counter.serve(self.others)
         if self.recorder.is_enabled:
             self.queues.ledgers.on_records = LedgerEvents(self.partitions, self._id_of).observe
             self.groups.on_records = GroupEvents(self.recorder, self._find_topic, MARK).observe
@@ -344,6 +349,7 @@ class Broker:
             self.schedules.publisher.run(),
             self.trace_history.run(),
             self.trace_exporters.run(),
+            self.latency_counter.run(),
             self.partitions.upkeep.run_flushes(),
             self.partitions.upkeep.run_watermarks(),
             self.partitions.upkeep.run_checkpoints(),

@@ -28,29 +28,47 @@ class ClusterHealth(msgspec.Struct, frozen=True):
         return "under_replicated" if self.under_replicated else "healthy"
 
 
+class HealthCount:
+    """Partitions one by one: a scrape counts many of them, in slices."""
+
+    def __init__(self) -> None:
+        self._partitions = 0
+        self._under_replicated = 0
+        self._under_min_isr = 0
+        self._offline = 0
+        self._not_preferred = 0
+        self._reassigning = 0
+
+    def add(self, state: PartitionState, min_insync_replicas: int) -> None:
+        needed = effective_min_insync(min_insync_replicas, len(state.replicas))
+        self._partitions += 1
+        self._under_replicated += is_under_replicated(state)
+        self._under_min_isr += len(state.isr) < needed
+        self._offline += state.leader == NO_LEADER
+        self._not_preferred += state.leader not in (state.replicas[0], NO_LEADER)
+        self._reassigning += bool(state.adding or state.removing)
+
+    def result(self, metadata: Metadata) -> ClusterHealth:
+        members = metadata.nodes.members
+        return ClusterHealth(
+            len(members),
+            sum(node.state == "active" for node in members),
+            len(metadata.topics),
+            self._partitions,
+            self._under_replicated,
+            self._under_min_isr,
+            self._offline,
+            self._not_preferred,
+            self._reassigning,
+        )
+
+
 def health_of(metadata: Metadata) -> ClusterHealth:
-    partitions = under_replicated = under_min_isr = offline = not_preferred = reassigning = 0
+    count = HealthCount()
     for topic in metadata.topics.values():
-        least = topic.settings.min_insync_replicas
         for state in metadata.partitions.of(topic.topic_id):
-            partitions += 1
-            under_replicated += is_under_replicated(state)
-            under_min_isr += len(state.isr) < effective_min_insync(least, len(state.replicas))
-            offline += state.leader == NO_LEADER
-            not_preferred += state.leader not in (state.replicas[0], NO_LEADER)
-            reassigning += bool(state.adding or state.removing)
-    members = metadata.nodes.members
-    return ClusterHealth(
-        len(members),
-        sum(node.state == "active" for node in members),
-        len(metadata.topics),
-        partitions,
-        under_replicated,
-        under_min_isr,
-        offline,
-        not_preferred,
-        reassigning,
-    )
+            count.add(state, topic.settings.min_insync_replicas)
+    return count.result(metadata)
 
 
 def is_under_replicated(state: PartitionState) -> bool:

@@ -15,10 +15,12 @@ from prometheus_client.registry import Collector
 from goqueue.broker import Broker
 from goqueue.broker.replicas import FollowerLag, follower_lags
 from goqueue.cluster.events import EventKind
-from goqueue.cluster.health import health_of
+from goqueue.cluster.health import HealthCount
 from goqueue.cluster.metadata import Metadata
 from goqueue.model.ids import NodeId
+from goqueue.server.exposition import PAUSE
 
+PAUSE_EVERY: Final = 200  # partitions
 NODE_STATES: Final = ("active", "fenced", "draining")
 
 _HEALTH: Final = (
@@ -91,7 +93,9 @@ class ClusterCollector(Collector):
         """By the node that follows, of all that this node leads."""
         metadata, left = self._broker.metadata, 0
         lags: defaultdict[NodeId, list[FollowerLag]] = defaultdict(list)
-        for bundle in self._broker.partitions.bundles():
+        for number, bundle in enumerate(self._broker.partitions.bundles()):
+            if number % PAUSE_EVERY == 0:
+                yield PAUSE
             topic_id = bundle.topic_id
             state = None if topic_id is None else metadata.partitions.find(topic_id, bundle.index)
             for lag in follower_lags(bundle) if state is not None else ():
@@ -118,15 +122,21 @@ class ClusterCollector(Collector):
 
 
 def _metadata_families(metadata: Metadata) -> Iterator[Metric]:
-    health = health_of(metadata)
+    count = HealthCount()
+    for topic in list(metadata.topics.values()):
+        for number, state in enumerate(list(metadata.partitions.of(topic.topic_id))):
+            if number % PAUSE_EVERY == 0:
+                yield PAUSE
+            count.add(state, topic.settings.min_insync_replicas)
+    health = count.result(metadata)
     for field, meaning in _HEALTH:
         yield _gauge(f"cluster_{field}_partitions", meaning, getattr(health, field))
     states = Counter(node.state for node in metadata.nodes.members)
     nodes = GaugeMetricFamily(
         "goqueue_cluster_nodes", "Nodes; fenced ones do not answer.", labels=["state"]
     )
-    for state in NODE_STATES:
-        nodes.add_metric([state], states[state])
+    for each in NODE_STATES:
+        nodes.add_metric([each], states[each])
     yield nodes
 
 

@@ -18,57 +18,41 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.broker import Broker
-from goqueue.groups import DURATION_MS_BOUNDS, Durations, FetchedOffsets, FetchRequest, GroupListing
+from goqueue.groups import DURATION_MS_BOUNDS, Durations, GroupListing
+from goqueue.queue import GroupStats
+from goqueue.server.group_lag import GroupLags
 
 GROUPS_SHOWN_MAX: Final = 500
-LAG_SERIES_MAX: Final = 2_000
 
 
 class GroupCollector(Collector):
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._lags = GroupLags(broker)
+
+    async def look(self, queues: Sequence[GroupStats]) -> None:
+        """Learn how far groups are behind, for the next scrape."""
+        is_coordinating = self._broker.groups.is_coordinating
+        groups = _choose(self._broker.groups.list_groups()) if is_coordinating else ()
+        await self._lags.look(groups, queues)
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is known before the broker runs, and nobody registers these names twice."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
+        yield from self._lags.families()
         if not self._broker.groups.is_coordinating:
             return  # another node tells
         found = self._broker.groups.list_groups()
-        shown = sorted(found, key=lambda each: (not each.member_count, each.group_id))
-        shown = shown[:GROUPS_SHOWN_MAX]
+        shown = _choose(found)
         yield _states(found)
         yield _gauge("groups_left_out", "Groups without series.", len(found) - len(shown))
         yield _by_group("group_members", "Members.", [(g, g.member_count) for g in shown])
         yield _by_group("group_generation", "Epoch of the group.", [(g, g.epoch) for g in shown])
-        yield self._lag(shown)
         yield self._rebalances(shown)
         yield _latency(self._broker.groups.statistics.durations)
         yield from self._totals()
-
-    def _lag(self, shown: Sequence[GroupListing]) -> Metric:
-        family = GaugeMetricFamily(
-            "goqueue_consumer_lag",
-            "Offsets that a group has not committed yet, of partitions in use since the start.",
-            labels=["group", "topic", "partition"],
-        )
-        for fetched in map(self._fetch, shown):
-            for (topic, index), committed in fetched.offsets.items():
-                partition = self._broker.partitions.find_open(topic, index)
-                if partition is None or committed is None:
-                    continue
-                if len(family.samples) >= LAG_SERIES_MAX:
-                    return family
-                end = partition.read_limit(committed_only=True)
-                lag = end - max(committed.offset, partition.log.start_offset)
-                family.add_metric([fetched.group_id, topic, str(index)], max(0, lag))
-        return family
-
-    def _fetch(self, group: GroupListing) -> FetchedOffsets:
-        machine = self._broker.groups.host_of(group.group_id).ahead
-        (fetched,) = machine.fetch([FetchRequest(group_id=group.group_id)]).reply.reply
-        return fetched
 
     def _rebalances(self, shown: Sequence[GroupListing]) -> Metric:
         family = CounterMetricFamily(
@@ -96,6 +80,12 @@ class GroupCollector(Collector):
             ("offset_commits", "Offsets committed.", commits),
         ):
             yield CounterMetricFamily(f"goqueue_{name}", meaning, value=value)
+
+
+def _choose(found: Sequence[GroupListing]) -> list[GroupListing]:
+    """Those with members first."""
+    ordered = sorted(found, key=lambda each: (not each.member_count, each.group_id))
+    return ordered[:GROUPS_SHOWN_MAX]
 
 
 def _states(found: Sequence[GroupListing]) -> Metric:

@@ -6,9 +6,9 @@ never goes backwards while its topic lives: what a closed partition had counted 
 
 Series with a topic's name are kept to a bound, topics in use first; `goqueue_topics_left_out` and
 `goqueue_partitions_left_out` say how many had no room.  Names follow `promtool check metrics`.
+Collectors say `PAUSE` where a scrape may be interrupted (see `exposition`).
 """
 
-import copy
 import time
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -17,12 +17,12 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    GCCollector,
     Histogram,
     PlatformCollector,
     ProcessCollector,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -32,12 +32,16 @@ from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.model.errors import GoQueueError
 from goqueue.server.cluster_metrics import ClusterCollector
 from goqueue.server.delay_metrics import DelayCollector
+from goqueue.server.exposition import PAUSE, Exposition
 from goqueue.server.group_metrics import GroupCollector
+from goqueue.server.latency_metrics import LatencyCollector
+from goqueue.server.loop_lag import LoopLag
 from goqueue.server.queue_metrics import QueueMetrics
 from goqueue.server.quota_metrics import QuotaCollector
 from goqueue.server.schedule_metrics import ScheduleMetrics
 from goqueue.server.schema_metrics import SchemaCollector
 from goqueue.server.security_metrics import SecurityCollector
+from goqueue.server.trace_metrics import TraceCollector
 
 BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05),
@@ -45,8 +49,8 @@ BUCKETS: Final = (
 )
 TOPICS_SHOWN_MAX: Final = 500
 PARTITIONS_SHOWN_MAX: Final = 2_000
-Counts = tuple[int, int, int, int]  # messages in, bytes in, messages out, bytes out
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+PAUSE_EVERY: Final = 200  # partitions
+Counts = tuple[int, ...]  # in the order of `_COUNTERS`
 
 
 class Metrics:
@@ -92,7 +96,8 @@ class Metrics:
         )
         self._broker = broker
         self.registry.register(_BrokerCollector(broker, self._started))
-        self.registry.register(GroupCollector(broker))
+        self._groups = GroupCollector(broker)
+        self.registry.register(self._groups)
         self.registry.register(ClusterCollector(broker))
         self.registry.register(SchemaCollector(broker))
         ScheduleMetrics(broker, self.registry)
@@ -101,8 +106,13 @@ class Metrics:
         self.security = SecurityCollector(broker)
         self.registry.register(self.security)
         self.queues = QueueMetrics(broker, self.registry)
+        self.registry.register(LatencyCollector(broker))
+        self.registry.register(TraceCollector(broker))
+        self.loop_lag = LoopLag(self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._exposition = Exposition(self.registry)
         broker.partitions.observe_flush = self.observe_flush
 
     def _histogram(self, name: str, meaning: str, *labels: str) -> Histogram:
@@ -144,38 +154,21 @@ class Metrics:
     async def look(self) -> None:
         """Learn what the next scrape tells and nobody counts."""
         await self.queues.look()
+        await self._groups.look(self.queues.stats)
         disk, data_dir = self._broker.environment.disk, self._broker.config.data_dir
         self._disk_free.set(await disk.in_background(lambda: disk.free_bytes(data_dir)))
 
-    def scrape(self) -> bytes:
-        """Everything in Prometheus' text format."""
-        return generate_latest(_WithoutCreated(self.registry))
-
-
-class _WithoutCreated(CollectorRegistry):
-    """A registry without `…_created`: when a series began doubles their number, and helps nobody.
-
-    `disable_created_metrics` would do it for the whole process, which may not be ours.
-    """
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        super().__init__()
-        self._registry = registry
-
-    def collect(self) -> Iterator[Metric]:
-        for family in self._registry.collect():
-            if any(sample.name.endswith("_created") for sample in family.samples):
-                kept = [each for each in family.samples if not each.name.endswith("_created")]
-                family = copy.copy(family)
-                family.samples = kept
-            yield family
+    async def scrape(self, accept: str = "") -> tuple[bytes, str]:
+        """Everything, in a format that is accepted, and its content type."""
+        await self.look()
+        return await self._exposition.scrape(accept)
 
 
 class _Totals:
     """The sums of one topic's open partitions."""
 
     def __init__(self) -> None:
-        self.counts = [0, 0, 0, 0]  # messages in, bytes in, messages out, bytes out
+        self.counts = [0] * len(_COUNTERS)
         self.size = 0
         self.start_offset = 0
         self.end_offset = 0
@@ -200,15 +193,19 @@ _COUNTERS: Final = (
     ("bytes_published", "Bytes of record batches written."),
     ("messages_consumed", "Messages read."),
     ("bytes_consumed", "Bytes read."),
+    ("messages_replicated", "Messages that a follower copied from its leader."),
+    ("bytes_replicated", "Bytes that a follower copied from its leader."),
 )
 
 
 def _counts(partition: Partition) -> Counts:
     return (
-        partition.messages_in,
-        partition.bytes_in,
+        partition.messages_in - partition.messages_copied,
+        partition.bytes_in - partition.bytes_copied,
         partition.messages_out,
         partition.bytes_out,
+        partition.messages_copied,
+        partition.bytes_copied,
     )
 
 
@@ -228,13 +225,22 @@ class _BrokerCollector(Collector):
         broker = self._broker
         topics = broker.topics(internal=True)
         opened = list(broker.partitions)
-        self._retire({partition: _counts(partition) for partition in opened})
+        current: dict[Partition, Counts] = {}
+        for number, partition in enumerate(opened):
+            current[partition] = _counts(partition)
+            if number % PAUSE_EVERY == 0:
+                yield PAUSE
+        self._retire(current)
         totals = {str(topic.name): _Totals() for topic in topics}
         for topic, counts in self._retired.items():
             if topic in totals:
                 totals[topic].counts = list(counts)
-        for partition in opened:
+        by_topic: dict[str, list[Partition]] = {}
+        for number, partition in enumerate(opened):
             totals.setdefault(partition.topic, _Totals()).add(partition)
+            by_topic.setdefault(partition.topic, []).append(partition)
+            if number % PAUSE_EVERY == 0:
+                yield PAUSE
         shown = dict(sorted(totals.items(), key=_sort_key)[:TOPICS_SHOWN_MAX])
         yield from _counter_families(shown)
         yield from _gauge_families(shown)
@@ -248,12 +254,8 @@ class _BrokerCollector(Collector):
             if each.name in shown:
                 partitions.add_metric([each.name], each.partitions)
         yield partitions
-        yield from _partition_families(opened)
-        yield _gauge(
-            "partitions_read_only",
-            "Open partitions that take no writes since the disk failed.",
-            len(broker.partitions.read_only()),
-        )
+        yield from _partition_families(by_topic)
+        yield from self._read_only()
         yield _gauge(
             "disk_free_bytes_min",
             "Writes are refused when less room is left (storage.free_bytes_min).",
@@ -265,11 +267,23 @@ class _BrokerCollector(Collector):
         yield _gauge("uptime_seconds", "Time since the start.", time.monotonic() - self._started)
         yield self._build_info
 
+    def _read_only(self) -> Iterator[Metric]:
+        failed = 0
+        for number, bundle in enumerate(self._broker.partitions.bundles()):
+            if number % PAUSE_EVERY == 0:
+                yield PAUSE
+            failed += sum(each.log.failed is not None for each in bundle)
+        yield _gauge(
+            "partitions_read_only",
+            "Open partitions that take no writes since the disk failed.",
+            failed,
+        )
+
     def _retire(self, current: dict[Partition, Counts]) -> None:
         """Keep what partitions had counted that are no longer open, while their topic lives."""
         for partition, counts in self._seen.items():
             if partition not in current:
-                before = self._retired.get(partition.topic, [0, 0, 0, 0])
+                before = self._retired.get(partition.topic, [0] * len(_COUNTERS))
                 self._retired[partition.topic] = [
                     a + b for a, b in zip(before, counts, strict=True)
                 ]
@@ -342,19 +356,25 @@ def _gauge_families(totals: dict[str, _Totals]) -> Iterator[Metric]:
         yield family
 
 
-def _partition_families(opened: list[Partition]) -> Iterator[Metric]:
-    shown = sorted(opened, key=lambda each: (each.topic, each.index))[:PARTITIONS_SHOWN_MAX]
+def _partition_families(by_topic: dict[str, list[Partition]]) -> Iterator[Metric]:
+    shown = list[Partition]()
+    for topic in sorted(by_topic):
+        if len(shown) < PARTITIONS_SHOWN_MAX:
+            shown += sorted(by_topic[topic], key=lambda each: each.index)
+    del shown[PARTITIONS_SHOWN_MAX:]
     labels = ["topic", "partition"]
     size = GaugeMetricFamily("goqueue_partition_size_bytes", "Bytes of log.", labels=labels)
     start = GaugeMetricFamily("goqueue_partition_start_offset", "The first offset.", labels=labels)
     end = GaugeMetricFamily("goqueue_partition_end_offset", "The next offset.", labels=labels)
-    for partition in shown:
+    for number, partition in enumerate(shown):
+        if number % PAUSE_EVERY == 0:
+            yield PAUSE
         values = [partition.topic, str(partition.index)]
         size.add_metric(values, partition.log.size)
         start.add_metric(values, partition.log.start_offset)
         end.add_metric(values, partition.log.end_offset)
     yield from (size, start, end)
-    left_out = len(opened) - len(shown)
+    left_out = sum(map(len, by_topic.values())) - len(shown)
     yield _gauge("partitions_left_out", "Open partitions without series.", left_out)
 
 

@@ -61,6 +61,11 @@ class QueueMetrics:
         self._collector = QueueCollector(broker)
         registry.register(self._collector)
 
+    @property
+    def stats(self) -> list[GroupStats]:
+        """Of the last look."""
+        return self._collector.stats
+
     async def look(self) -> None:
         """Learn the figures for the next scrape; those of the last one stay if it takes long."""
         with contextlib.suppress(TimeoutError):

@@ -132,6 +132,7 @@ async def running_node(
             watched = await _certificates(broker, kafka, http)
             metrics.security.certificates = watched
             watching = [tasks.create_task(each.run()) for each in watched.values()]
+            watching.append(tasks.create_task(metrics.loop_lag.run()))
             cluster = cluster_listener(broker, metrics, server_log)
             listeners = [each for each in (cluster, kafka, http) if each is not None]
             try:

@@ -245,7 +245,7 @@ def _name_groups(steps: list[JourneyStep]) -> list[JourneyStep]:
     groups: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for step in steps:
         if step.group and step.client:
-            who = step.client, _host(step.address)
+            who = step.client, host_of(step.address)
             groups.setdefault(who, set()).add((step.group, step.member))
     if not groups:
         return steps
@@ -257,7 +257,7 @@ def _with_group(
 ) -> JourneyStep:
     if step.step != Step.FETCHED or step.group:
         return step
-    known = groups.get((step.client, _host(step.address)), set())
+    known = groups.get((step.client, host_of(step.address)), set())
     if len({group for group, _ in known}) != 1:
         return step  # nobody, or several that cannot be told apart
     group, member = min(known)
@@ -266,15 +266,15 @@ def _with_group(
 
 def _without_strangers(steps: list[JourneyStep]) -> list[JourneyStep]:
     """A group's first commit says nothing of messages that it never read."""
-    readers = {(step.client, _host(step.address)) for step in steps if step.step == Step.FETCHED}
+    readers = {(step.client, host_of(step.address)) for step in steps if step.step == Step.FETCHED}
     return [
         step
         for step in steps
-        if step.detail != FIRST_COMMIT or (step.client, _host(step.address)) in readers
+        if step.detail != FIRST_COMMIT or (step.client, host_of(step.address)) in readers
     ]
 
 
-def _host(address: str) -> str:
+def host_of(address: str) -> str:
     return address.rpartition(":")[0] or address
 
 

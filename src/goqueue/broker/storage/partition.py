@@ -125,6 +125,8 @@ class Partition:
         self.bytes_in = 0
         self.messages_out = 0
         self.bytes_out = 0
+        self.messages_copied = 0  # of those that came in, by the fetcher of a follower
+        self.bytes_copied = 0
         self._work: asyncio.Future[None] | None = None  # what a disk thread does for this log
         self._flush_again = False
         self._retry: asyncio.TimerHandle | None = None  # of a sync that had no file handle
@@ -525,8 +527,11 @@ class Partition:
         except StorageFailed:
             self.tell_if_failed()
             raise
-        self.messages_in += self.log.end_offset - before
+        count = self.log.end_offset - before
+        self.messages_in += count
         self.bytes_in += len(data)
+        self.messages_copied += count
+        self.bytes_copied += len(data)
         if was_synced:
             self._on_dirty(self)
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from goqueue.server import group_metrics
+from goqueue.server import group_lag, group_metrics
 from tests.unit.server.http.conftest import Serving
 from tests.unit.server.http.test_metrics import scrape
 
@@ -52,7 +52,7 @@ async def test_a_group_s_life_is_in_the_numbers(client: Client):
 
 async def test_many_groups_have_few_series(client: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(group_metrics, "GROUPS_SHOWN_MAX", 2)
-    monkeypatch.setattr(group_metrics, "LAG_SERIES_MAX", 3)
+    monkeypatch.setattr(group_lag, "LAG_SERIES_MAX", 3)
     await prepared(client)
     for number in range(5):
         offsets = {"t": {"0": number, "1": 0}}

@@ -4,16 +4,17 @@ from typing import Annotated
 
 from litestar import Response
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter
 
 from goqueue._version import __version__, compiled_modules
 from goqueue.api.server import HealthBody, SimpleHealth, StatsBody, TopicStats, VersionBody
 from goqueue.broker import Broker
 from goqueue.model.times import time_text
+from goqueue.server.exposition import CONTENT_TYPE
 from goqueue.server.http.asgi.dependencies import TheBroker, TheHealth, TheMetrics
 from goqueue.server.http.routes.family import Routes, query
-from goqueue.server.metrics import CONTENT_TYPE
 
-METRICS_TYPE = CONTENT_TYPE.removesuffix("; charset=utf-8")  # which is added to every text
+CHARSET = "; charset=utf-8"  # which is added to every text
 
 
 routes = Routes("server")
@@ -108,7 +109,14 @@ async def get_stats(broker: TheBroker) -> StatsBody:
     )
 
 
-@routes.get("/metrics", "Metrics for Prometheus", media_type=METRICS_TYPE)
-async def get_metrics(metrics: TheMetrics) -> bytes:
-    await metrics.look()
-    return metrics.scrape()
+@routes.get("/metrics", "Metrics for Prometheus", media_type=CONTENT_TYPE.removesuffix(CHARSET))
+async def get_metrics(
+    metrics: TheMetrics,
+    accept: Annotated[
+        str,
+        HeaderParameter(name="Accept", description="`application/openmetrics-text` has exemplars."),
+    ] = "",
+) -> Response[bytes]:
+    """In Prometheus' text format, or as OpenMetrics with trace ids of examples."""
+    text, kind = await metrics.scrape(accept)
+    return Response(text, media_type=kind.removesuffix(CHARSET))

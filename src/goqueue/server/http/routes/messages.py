@@ -60,6 +60,7 @@ from goqueue.server.http.routes.message_bodies import (
     message_body,
 )
 from goqueue.server.http.routes.topics import TopicPath, offsets_of
+from goqueue.server.http.routes.trace_context import continue_trace
 from goqueue.server.metrics import Metrics
 
 LIMIT_DEFAULT: Final = 100
@@ -144,6 +145,8 @@ async def publish(
     of one message; its key, partition, timestamp, priority, delay and deliver_at come from the
     query and its headers from `X-GQ-Header-*`.
 
+    A W3C `traceparent` of the request is that of its messages, unless they have headers with one.
+
     A message with `delay` or `deliver_at` is kept, durably, and delivered then: its id is
     `partition` and `offset` of the result, with which it is found, cancelled or rescheduled.
 
@@ -172,6 +175,7 @@ async def publish(
     else:
         extras = RawExtras(priority, delay, deliver_at)
         messages = [_raw_message(request, body, key, partition, timestamp, extras)]
+    messages = continue_trace(messages, request)
     outcomes = await verbs.publish(name, messages, acks=acks, idempotency_key=idempotency_key)
     metrics.observe_publish("http", asyncio.get_running_loop().time() - started)
     return _publish_response(outcomes, metrics)

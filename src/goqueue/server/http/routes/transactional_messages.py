@@ -5,6 +5,7 @@ import binascii
 from typing import Any
 
 import msgspec
+from litestar import Request
 from litestar.params import JSONBody
 
 from goqueue.api.messages import MessageInput
@@ -23,6 +24,7 @@ from goqueue.server.http.asgi.dependencies import TheBroker, TheTransactionMessa
 from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.family import Routes
 from goqueue.server.http.routes.message_bodies import to_outgoing
+from goqueue.server.http.routes.trace_context import continue_trace
 from goqueue.server.http.routes.transactions import MEANINGS, who
 from goqueue.txn import ProducerIdentity
 
@@ -31,15 +33,19 @@ routes = Routes("transactions", MEANINGS)
 
 @routes.post("/transactions/publish", "Publish a message in a transaction", 404, 409, 504, 507)
 async def publish_in_transaction(
-    broker: TheBroker, transaction_messages: TheTransactionMessages, data: JSONBody[PublishBody]
+    broker: TheBroker,
+    transaction_messages: TheTransactionMessages,
+    request: Request[Any, Any, Any],
+    data: JSONBody[PublishBody],
 ) -> PublishedInTransaction:
     """Durable on return; readers see it when the transaction is committed, or never."""
     who = ProducerIdentity(data.producer_id, data.epoch)
+    (message,) = continue_trace([_message(data)], request)
     published = await transaction_messages.publish(
         data.transactional_id or await broker.transactions.find_id(who),
         who,
         topic_name(data.topic),
-        _message(data),
+        message,
         sequence=NO_SEQUENCE if data.sequence is None else data.sequence,
         transaction_id=data.transaction_id,
     )
@@ -69,7 +75,9 @@ def _bytes(given: Any, encoding: str, name: str) -> bytes | None:
 
 @routes.post("/transactions/messages", "Publish many messages in a transaction", 404, 409, 504, 507)
 async def publish_many_in_transaction(
-    transaction_messages: TheTransactionMessages, data: JSONBody[PublishMany]
+    transaction_messages: TheTransactionMessages,
+    request: Request[Any, Any, Any],
+    data: JSONBody[PublishMany],
 ) -> PublishedMany:
     """As `publish`, with one wait for the disk.  When one message is refused, none is written.
 
@@ -83,7 +91,7 @@ async def publish_many_in_transaction(
         data.transactional_id,
         who(data),
         topic_name(data.topic),
-        messages,
+        continue_trace(messages, request),
         transaction_id=data.transaction_id,
     )
     return PublishedMany([body_of(PublishedInTransaction, each) for each in published])
