@@ -1,9 +1,9 @@
 """What a batch of changes makes of the rows that a table has for their keys.
 
 A change is newer than another if its version is larger or, with the same version, its offset.  In a
-table of states the newest change of a key is its row, and a deleted key is in the table of deleted
-keys, so that an older change which comes late does not bring it back.  In a history every change is
-a row, from its own version to that of the next one.
+table of states the newest change of a key is its row.  A deleted key has a mark in the table of
+deleted keys, so that an older change which comes late does not bring it back.  In a history every
+change is a row, from its own version to that of the next one.
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,14 @@ class Merge(NamedTuple):
     deletes: Any
 
 
+class StateMerge(NamedTuple):
+    """The same for a table of states.  `marks`, for the table of deleted keys, go before it."""
+
+    upserts: Any
+    deletes: Any
+    marks: Any
+
+
 def newest(changes: Any, keys: Sequence[str]) -> Any:
     """The last change of each key."""
     if not changes.num_rows:
@@ -38,13 +46,23 @@ def newest(changes: Any, keys: Sequence[str]) -> Any:
     return ordered.filter(pc.not_equal(codes, _next(codes)).fill_null(True))
 
 
-def decide_states(changes: Any, existing: Any, deleted: Any, keys: Sequence[str]) -> Merge:
-    """`existing` and `deleted` are rows of the two tables, at least those with these keys."""
-    latest = newest(changes, keys)
-    fresh = _newer_than(_newer_than(latest, existing, keys), deleted, keys)
-    gone = fresh.column(GONE)
-    kept = fresh.filter(pc.invert(gone)).drop_columns([GONE])
-    return Merge(kept, fresh.filter(gone).select([*keys, *ORDER]))
+def decide_states(changes: Any, existing: Any, deleted: Any, keys: Sequence[str]) -> StateMerge:
+    """`existing` and `deleted` are rows of the two tables, at least those with these keys.
+
+    A row is deleted because the table of deleted keys has a newer mark, and for no other reason.
+    So it does not matter who wrote the mark, and what came between: a crash, or another job.
+    """
+    fresh = _newer_than(newest(changes, keys), existing, keys)
+    is_gone = fresh.column(GONE)
+    kept = fresh.filter(pc.invert(is_gone)).drop_columns([GONE])
+    upserts = _newer_than(kept, deleted, keys)
+    marks = _newer_than(fresh.filter(is_gone).select([*keys, *ORDER]), deleted, keys)
+    rows = existing.select([*keys, *ORDER])
+    alive = _newer_than(rows, deleted, keys).select(list(keys))
+    stale = rows.join(alive, list(keys), join_type="left anti")
+    return StateMerge(
+        upserts, stale.join(upserts.select(list(keys)), list(keys), join_type="left anti"), marks
+    )
 
 
 def decide_history(changes: Any, existing: Any, keys: Sequence[str]) -> Merge:

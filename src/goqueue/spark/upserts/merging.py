@@ -35,6 +35,9 @@ class MergeTable(Protocol):
     def merge(self, merge: Merge, on: Sequence[str]) -> None:
         """Put rows in the place of those with the same columns `on`, and delete others."""
 
+    def has_moved(self) -> bool:
+        """Whether somebody has committed since `rows_with`."""
+
 
 def open_merge_table(format: str, root: str, catalog: str | None) -> MergeTable:
     where = normalize(root)
@@ -51,6 +54,11 @@ class DeltaMergeTable(DeltaLakeTable):
         wanted = pc.field(names[0]).isin(pc.unique(keys.column(names[0])))
         rows = table.to_pyarrow_dataset().to_table(filter=wanted)
         return rows.cast(plain_schema(rows.schema))
+
+    def has_moved(self) -> bool:
+        before = None if self._known is None else self._known.version()
+        table = self._table()
+        return table is not None and table.version() != before
 
     def merge(self, merge: Merge, on: Sequence[str]) -> None:
         # The table as it was read: delta-rs looks for rivals among the commits after that.
@@ -88,6 +96,11 @@ class IcebergMergeTable(IcebergLakeTable):
         wanted = In(Reference(names[0]), values)  # type: ignore[call-arg]
         rows = self._read.scan(row_filter=wanted).to_arrow()
         return rows.cast(plain_schema(rows.schema))
+
+    def has_moved(self) -> bool:
+        before = None if self._read is None else self._read.metadata_location
+        table = self._table()
+        return table is not None and table.metadata_location != before
 
     def merge(self, merge: Merge, on: Sequence[str]) -> None:
         from pyiceberg.table.upsert_util import create_match_filter

@@ -58,19 +58,32 @@ class Upserter:
         self._check(changes)
         if not changes.num_rows:
             return Merged()
+        done = Merged()
         for _ in range(ROUNDS_MAX):
             try:
-                if self._settings.history:
-                    return self._merge_history(changes)
-                return self._merge_states(changes)
+                merged, is_settled = self._merge_once(changes)
             except MarksMoved:
                 continue  # decided again, from what is there now
+            done = Merged(done.upserts + merged.upserts, done.deletes + merged.deletes)
+            if is_settled:
+                return done
         raise LakeError(
             f"{self._settings.target}: a batch was begun {ROUNDS_MAX} times and never committed:"
             " does another job write to this table?"
         )
 
-    def _merge_states(self, changes: Any) -> Merged:
+    def _merge_once(self, changes: Any) -> tuple[Merged, bool]:
+        """What was done, and whether that was all."""
+        if self._settings.history:
+            return self._merge_history(changes), True
+        return self._merge_states(changes)
+
+    def _merge_states(self, changes: Any) -> tuple[Merged, bool]:
+        """Marks of deleted keys in one round, rows in the next.
+
+        No commit spans two tables.  So each side looks at the other table after its own commit:
+        of two jobs that delete and write a key at the same time, one sees what the other did.
+        """
         keys = list(self._settings.keys)
         schema = pa.schema([each for each in changes.schema if each.name != GONE])
         marks = pa.schema([schema.field(each) for each in (*keys, *ORDER)])
@@ -84,13 +97,15 @@ class Upserter:
             marks.empty_table() if deleted is None else deleted,
             keys,
         )
-        if merge.deletes.num_rows:  # first: what a crash leaves undone after it is done again
+        if merge.marks.num_rows:
             if deleted is None:
                 self._deleted.ensure(marks)
-                self._deleted.rows_with(changes, keys)
-            self._deleted.merge(Merge(merge.deletes, merge.deletes.slice(0, 0)), keys)
-        self._write(merge, schema, keys, existing)
-        return Merged(merge.upserts.num_rows, merge.deletes.num_rows)
+                raise MarksMoved("there is a table of deleted keys now")
+            self._deleted.merge(Merge(merge.marks, merge.marks.slice(0, 0)), keys)
+            return Merged(0, merge.marks.num_rows), False
+        self._write(Merge(merge.upserts, merge.deletes), schema, keys, existing)
+        is_settled = not merge.upserts.num_rows or not self._deleted.has_moved()
+        return Merged(merge.upserts.num_rows), is_settled
 
     def _merge_history(self, changes: Any) -> Merged:
         keys = list(self._settings.keys)

@@ -68,6 +68,53 @@ def test_changes_that_come_late_or_again_do_nothing(format: str, tmp_path: Path)
     assert names(format, tmp_path) == {1: "back", 2: "c"}
 
 
+class Died(Exception):
+    """What a kill leaves behind, in a process that lives on."""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_delete_is_not_lost_if_the_job_dies_between_its_two_commits(format: str, tmp_path: Path):
+    Upserter(settings(format, tmp_path)).merge(changes((1, "a", 1), (2, "b", 1)))
+    dying = Upserter(settings(format, tmp_path))
+
+    def die(merge: Any, on: Any) -> None:
+        raise Died
+
+    dying._rows.merge = die  # type: ignore[method-assign]
+    batch = changes((1, None, 2), (2, "B", 2))
+    with pytest.raises(Died):
+        dying.merge(batch)
+    Upserter(settings(format, tmp_path)).merge(batch)
+    assert names(format, tmp_path) == {2: "B"}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_delete_is_not_lost_if_its_batch_brings_a_new_column(format: str, tmp_path: Path):
+    """The columns are added by a commit of their own, after which all is decided again."""
+    Upserter(settings(format, tmp_path)).merge(changes((1, "a", 1), (2, "b", 1)))
+    wider = changes((1, None, 2)).append_column("age", pa.array([5], pa.int64()))
+    Upserter(settings(format, tmp_path)).merge(wider)
+    assert names(format, tmp_path) == {2: "b"}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_delete_by_another_job_at_the_same_time_is_not_lost(format: str, tmp_path: Path):
+    """It finds no row to delete, since the older change is written after it has looked."""
+    Upserter(settings(format, tmp_path)).merge(changes((1, None, 1), (9, "z", 1)))
+    slow, quick = Upserter(settings(format, tmp_path)), Upserter(settings(format, tmp_path))
+    read, is_first = slow._deleted.rows_with, [True]
+
+    def rows_with(keys: Any, names: Any) -> Any:
+        rows = read(keys, names)
+        if is_first.pop() if is_first else False:
+            quick.merge(changes((2, None, 5)))
+        return rows
+
+    slow._deleted.rows_with = rows_with  # type: ignore[method-assign]
+    slow.merge(changes((2, "older than its delete", 4)))
+    assert names(format, tmp_path) == {9: "z"}
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_history_keeps_every_change(format: str, tmp_path: Path):
     upserter = Upserter(settings(format, tmp_path, history=True, has_times=True))
