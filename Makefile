@@ -41,7 +41,7 @@ run: $(VENV)/installed ## install, compile and start a broker with its data in .
 	@echo "==> starting a broker, data in ./data (ctrl-c ends it)"
 	@exec $(COMPILED) $(BIN)/goqueue server --data-dir data $(ARGS)
 
-demo: $(VENV)/spark $(VENV)/installed ## a data pipeline on Spark, killed and counted, in two minutes
+demo: $(VENV)/spark $(VENV)/installed $(if $(findstring s3,$(ARGS)),$(VENV)/demo) ## a data pipeline on Spark, killed and counted, in two minutes
 	@echo "==> orders through a declared pipeline"
 	@$(COMPILED) $(BIN)/python -m demo $(ARGS)
 
@@ -197,6 +197,12 @@ $(VENV)/dev: pyproject.toml $(VENV)/runtime
 $(VENV)/spark: pyproject.toml $(VENV)/runtime
 	@echo "==> installing Spark and what goes with it (half a gigabyte, the first time)"
 	@$(REQUIREMENTS) spark > $@.txt
+	@$(INSTALL) -r $(VENV)/runtime.txt -r $@.txt
+	@touch $@
+
+$(VENV)/demo: pyproject.toml $(VENV)/runtime
+	@echo "==> installing an object store to show the lake in"
+	@$(REQUIREMENTS) demo > $@.txt
 	@$(INSTALL) -r $(VENV)/runtime.txt -r $@.txt
 	@touch $@
 

@@ -8,14 +8,18 @@
     a query, a report   over what came out
     the counts          of everything, to the message
 
+With `--lake s3` the archive is an Iceberg table in an object store, under a REST catalog.
+
 The exit code says whether they are right.  The lake, the topics and the report stay in a folder,
 for whoever wants to look at them; the next run puts its own in their place.
 """
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +31,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from demo.checking import Check, check_all
-from demo.orders import expected
+from demo.checking import Check, check_all, count_delta_rows
+from demo.object_lake import CATALOG, NAMESPACE, PLACE, ObjectLake, count_rows
+from demo.orders import STORES, expected
 from demo.processes import Broker, Failed, Job
 from demo.publishing import Publisher
 from goqueue import Client
@@ -36,14 +41,29 @@ from goqueue.cli.job_progress import picture
 from goqueue.client.errors import NotFound
 from goqueue.spark.runtime.progress import Progress
 
-MADE: Final = ("broker", "checkpoints", "lake", "report", "state")  # in the demo's folder
+MADE: Final = ("broker", "catalog", "checkpoints", "lake", "pipeline", "report", "state")
 PIPELINE: Final = Path(__file__).with_name("orders.yaml")
+LAKES: Final = ("folder", "s3")
+IN_A_FOLDER: Final = """\
+    archive: ${DEMO_FOLDER:-../data}/lake
+    format: delta
+"""
+IN_A_STORE: Final = f"""\
+    archive: {PLACE}
+    format: iceberg
+    catalog: {CATALOG}
+"""
 REPLAYED: Final = "orders.replayed"
 GROUPS: Final = tuple(
     f"spark-orders.{each}" for each in ("totals", "large", "archive", "orders.bad")
 )
 SHOW_TABLE: Final = (
     "from deltalake import DeltaTable; print(DeltaTable('{}').to_pyarrow_dataset().head(5))"
+)
+SHOW_ICEBERG: Final = (
+    "from pyiceberg.catalog import load_catalog;"
+    f" print(load_catalog('{CATALOG}', **{{'s3.endpoint': '$AWS_ENDPOINT_URL'}})"
+    f".load_table('{NAMESPACE}.orders').scan(limit=5).to_arrow())"
 )
 QUERY: Final = (
     "select region, count(distinct minute) as minutes, max(orders) as busiest"
@@ -71,13 +91,20 @@ def _clean(folder: Path) -> None:
     """Without what a demo made there; nothing else is touched."""
     for name in MADE:
         shutil.rmtree(folder / name, ignore_errors=True)
-    (folder / "broker.log").unlink(missing_ok=True)
+    for name in ("broker.log", "lake.log"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__.split("\n")[0])
     parser.add_argument("--orders", type=int, default=40_000, help="how many to publish")
     parser.add_argument("--rate", type=int, default=2_000, help="orders a second")
+    parser.add_argument(
+        "--lake",
+        choices=LAKES,
+        default="folder",
+        help="s3: an Iceberg table in an object store, under a REST catalog",
+    )
     parser.add_argument("--quick", action="store_true", help="no crash, no query, no report")
     parser.add_argument(
         "--folder", type=Path, default=Path("data/demo"), help="for topics, lake and report"
@@ -94,13 +121,32 @@ class Demo:
         self._folder = folder
         self._start = time.monotonic()
         self._environment = {"DEMO_FOLDER": str(folder)}
+        self._pipeline_file = PIPELINE
+        self._table = [str(folder / "lake" / "orders")]  # as `replay --archive` takes it
+        self._lake: ObjectLake | None = None
 
     def run(self) -> int:
-        broker = Broker(self._folder)
-        try:
+        with contextlib.ExitStack() as stack:
+            broker = Broker(self._folder)
+            stack.callback(broker.close)
+            if self._options.lake == "s3":
+                self._lake = ObjectLake(self._folder)
+                stack.callback(self._lake.close)
+                self._move_lake(self._lake)
             return self._story(broker)
-        finally:
-            broker.close()
+
+    def _move_lake(self, lake: ObjectLake) -> None:
+        """The same pipeline, but for where its archive is."""
+        self._environment |= lake.environment
+        self._table = [f"{PLACE}/orders", "--catalog", CATALOG]
+        text = PIPELINE.read_text(encoding="utf-8")
+        assert IN_A_FOLDER in text, "the archive's lines are exchanged"
+        file = self._folder / "pipeline" / PIPELINE.name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text.replace(IN_A_FOLDER, IN_A_STORE), encoding="utf-8")
+        shutil.copy(STORES, file.parent)
+        self._pipeline_file = file
+        self._say("lake", f"object store {lake.store}, Iceberg REST catalog {lake.catalog}")
 
     def _story(self, broker: Broker) -> int:
         self._environment["GOQUEUE_BOOTSTRAP"] = broker.kafka
@@ -130,10 +176,11 @@ class Demo:
     # --- the pipeline -----------------------------------------------------------------------------
 
     def _pipeline(self, client: Client, publisher: Publisher) -> None:
-        self._say("pipeline", f"goqueue pipeline run {PIPELINE.parent.name}/{PIPELINE.name}")
+        shown = self._pipeline_file.parent.name
+        self._say("pipeline", f"goqueue pipeline run {shown}/{PIPELINE.name}")
         if not self._options.quick:
             self._crash(publisher)
-        job = self._started("run", str(PIPELINE))
+        job = self._started("run", str(self._pipeline_file))
         self._watch(job, publisher, until=lambda _: publisher.is_done and _lag(client) == 0)
         stopped = time.monotonic()
         job.stop()
@@ -145,7 +192,7 @@ class Demo:
         def is_under_way(seen: dict[str, Progress]) -> bool:
             return "orders.totals" in seen and seen["orders.totals"].rows > 0
 
-        job = self._started("run", str(PIPELINE))
+        job = self._started("run", str(self._pipeline_file))
         self._watch(job, publisher, until=is_under_way)
         job.kill()
         self._say("kill -9", "it and all its processes, in the middle of their work")
@@ -188,12 +235,12 @@ class Demo:
     # --- what comes after -------------------------------------------------------------------------
 
     def _replay(self) -> None:
-        table = self._folder / "lake" / "orders"
-        self._say("replay", f"goqueue pipeline replay --archive lake/orders --to {REPLAYED}")
+        shown = "lake/orders" if self._lake is None else " ".join(self._table)
+        self._say("replay", f"goqueue pipeline replay --archive {shown} --to {REPLAYED}")
         job = self._started(
             "replay",
             "--archive",
-            str(table),
+            *self._table,
             "--to",
             REPLAYED,
             "--state",
@@ -227,13 +274,21 @@ class Demo:
         self._say("counts", "of everything, to the message")
         with Client(broker.http) as client:
             wanted = expected(self._options.orders)
-            found = check_all(client, wanted, self._folder / "lake" / "orders", REPLAYED)
+            found = check_all(client, wanted, self._count_archived(), REPLAYED)
         self._console.print(_table(found))
         right = all(each.holds for each in found)
         self._say("done" if right else "wrong", f"{time.monotonic() - self._start:.0f} seconds")
         return 0 if right else 1
 
+    def _count_archived(self) -> int:
+        if self._lake is not None:
+            return count_rows(self._lake, "orders")
+        return count_delta_rows(self._folder / "lake" / "orders")
+
     def _say_what_is_left(self) -> None:
+        if self._lake is not None:
+            self._keep_lake(self._lake)
+            return
         self._say("yours", f"what was made stays in {self._folder} until the next demo")
         lake = self._folder / "lake" / "orders"
         for text in (
@@ -244,6 +299,21 @@ class Demo:
             "    .venv/bin/goqueue pipeline sql 'select city, id from `orders.large` limit 5'",
         ):
             self._console.print(f"    {text}", soft_wrap=True, markup=False)
+
+    def _keep_lake(self, lake: ObjectLake) -> None:
+        """It is in the memory of the store's process: at a terminal that goes on until ctrl-c."""
+        variables = " ".join(f"{name}={value}" for name, value in lake.environment.items())
+        if not sys.stdin.isatty():
+            return
+        self._say("yours", "the lake, until ctrl-c:")
+        for text in (
+            f"    export {variables}",
+            f'    .venv/bin/python -c "{SHOW_ICEBERG}"',
+            f"    .venv/bin/goqueue pipeline compact-files {PLACE} --catalog {CATALOG}",
+        ):
+            self._console.print(f"    {text}", soft_wrap=True, markup=False)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
     def _say(self, step: str, text: str) -> None:
         seconds = time.monotonic() - self._start

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 COMMAND: Final = (sys.executable, "-P", "-c", "from goqueue.cli.main import main; main()")
 ADDRESSES: Final = re.compile(r"kafka=(\S+).*?http=(\S+)")
@@ -30,17 +30,25 @@ class Broker:
         self._process = subprocess.Popen(
             [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = wait_for_line(self._process, self._log, "broker")
         found = ADDRESSES.search(line)
         if found is None:
-            raise Failed(f"the broker did not start: {line}{(folder / 'broker.log').read_text()}")
+            raise Failed(f"the broker did not start: {line}")
         self.kafka, self.http = found[1], found[2]
 
     def close(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(STOP_SECONDS)
         self._log.close()
+
+
+def wait_for_line(process: "subprocess.Popen[str]", log: IO[str], what: str) -> str:
+    """The first that a server prints, which says where it is; raises `Failed`."""
+    assert process.stdout is not None, "it is a pipe"
+    line = process.stdout.readline()
+    if not line:
+        raise Failed(f"the {what} did not start: {Path(log.name).read_text()[-2000:]}")
+    return line
 
 
 class Job:

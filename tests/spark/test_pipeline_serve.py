@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from goqueue.client import Client
 from tests.spark.test_pipeline_commands import COMMAND, started
@@ -63,9 +64,22 @@ def test_pipelines_of_a_folder_run_fail_are_mended_and_go_on(
     def standings() -> dict[str, Any]:
         return {each["name"]: each for each in ask(http, "list")}
 
+    kept, lake = f"{topic}.kept", tmp_path / "lake"
+    settings = {"goqueue.table.format": "delta", "goqueue.table.decode": "json"}
+    http.create_topic(kept, partitions=1, settings=settings)
+    fill(kept, 0, ['{"id": 1}', '{"id": 2}'])
+
+    def table() -> list[int]:
+        """Of the topic whose settings say that it is one."""
+        if not (lake / kept / "_delta_log").is_dir():
+            return []
+        return sorted(DeltaTable(lake / kept).to_pyarrow_table()["id"].to_pylist())
+
     write("strict", "fail")
     write("easy", "drop")
-    with started("serve", str(tmp_path), "--bootstrap", broker) as process:
+    serve = ["serve", str(tmp_path), "--bootstrap", broker]
+    serve += ["--tables", str(lake), "--tables-every", "1s"]
+    with started(*serve) as process:
         eventually(lambda: values("easy") == [1, 2], within_s=WAIT_S)  # one that drops what is bad
         eventually(
             lambda: standings().get("strict", {}).get("restarts", 0) > 0, within_s=WAIT_S
@@ -81,10 +95,12 @@ def test_pipelines_of_a_folder_run_fail_are_mended_and_go_on(
         events = [each["event"] for each in ask(http, "logs", "strict")]
         assert events[:2] == ["started", "failed"]
         assert "changed" in events
+        eventually(lambda: table() == [1, 2], within_s=WAIT_S)
+        fill(kept, 0, ['{"id": 3}'])
         os.killpg(process.pid, signal.SIGKILL)
     assert values("easy") == [1, 2]
 
-    with started("serve", str(tmp_path), "--bootstrap", broker) as process:
+    with started(*serve) as process:
         fill(topic, 0, ['{"id": 4}'])
         eventually(
             lambda: values("strict") == [1, 2, 3, 4], within_s=WAIT_S
@@ -94,5 +110,8 @@ def test_pipelines_of_a_folder_run_fail_are_mended_and_go_on(
         eventually(
             lambda: values("easy") == [1, 2, 3, 4], within_s=WAIT_S
         )  # what came while it was stopped
+        eventually(lambda: table() == [1, 2, 3], within_s=WAIT_S)
+        http.change_settings(kept, {"goqueue.table.format": "none"})
+        eventually(lambda: f"table.{kept}" not in standings(), within_s=WAIT_S)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_S) == 0

@@ -49,6 +49,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     goqueue_schema_key_validation: str = "off"
     goqueue_schema_subject: str = "topic"
     goqueue_schema_validation: str = "off"
+    goqueue_table_decode: str = "none"
+    goqueue_table_format: str = "none"
     goqueue_trace_enable: bool = True
     goqueue_trace_sample_rate: float = 1.0
     goqueue_ttl_ms: int = -1
@@ -346,6 +348,21 @@ _SETTINGS = [
         " schema describes. A value that names no schema is checked against the latest of"
         " `TOPIC-value`, and refused with `id`.",
         _one_of("off", "id", "full"),
+    ),
+    Setting(
+        "goqueue.table.decode",
+        "string",
+        "What becomes of values in the topic's table: `none` keeps them as bytes, `json` makes a"
+        " column of each field, `registry` has the columns of the subject's latest schema.",
+        _one_of("none", "json", "registry"),
+    ),
+    Setting(
+        "goqueue.table.format",
+        "string",
+        "Whether the topic is kept as a table, and in which format: `none`, `parquet`, `delta` or"
+        " `iceberg`. `goqueue pipeline serve DIR --tables PLACE` does it, exactly once, and leaves"
+        " the table there when the setting is taken away.",
+        _one_of("none", "parquet", "delta", "iceberg"),
     ),
     Setting(
         "goqueue.trace.enable",

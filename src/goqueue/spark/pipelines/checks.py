@@ -10,6 +10,7 @@ from goqueue.model.times import parse_time
 from goqueue.spark.lake.roots import StoreError, is_remote, normalize
 from goqueue.spark.pipelines.expectations import expectations_of, topics_of
 from goqueue.spark.pipelines.model import (
+    Alerts,
     ArchiveSink,
     BadTopic,
     ConsoleSink,
@@ -30,6 +31,7 @@ AVAILABLE_NOW: Final = "available-now"
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")  # goes into SQL without quotes
 PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # and into paths
 ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/]+):\d{1,5}")
+WEBHOOK: Final = re.compile(r"https?://[^\s/]+\S*")
 CONSOLE_ROWS_MAX: Final = 10_000
 PARTITIONS_MAX: Final = 10_000
 
@@ -60,9 +62,27 @@ def _check_head(pipeline: Pipeline, tree: Tree) -> None:
         if not ADDRESS.fullmatch(each.strip()):
             tree.problem(("bootstrap",), f"{each!r} is not HOST:PORT")
     _check_trigger(pipeline.trigger, (), tree)
+    _check_alerts(pipeline.alerts, tree)
     for name in pipeline.settings:
         if not name.startswith("spark."):
             tree.problem(("settings", name), "Spark's settings begin with `spark.`")
+
+
+def _check_alerts(alerts: Alerts | None, tree: Tree) -> None:
+    if alerts is None:
+        return
+    _check_duration(alerts.fresh, ("alerts", "fresh"), tree)
+    volume = alerts.volume
+    if volume is not None:
+        _check_duration(volume.per, ("alerts", "volume", "per"), tree)
+        if volume.rows_min is None and volume.rows_max is None:
+            tree.problem(("alerts", "volume"), "give `rows_min`, `rows_max`, or both")
+        elif (volume.rows_min or 0) > (volume.rows_max or volume.rows_min or 0):
+            tree.problem(("alerts", "volume", "rows_max"), "is less than `rows_min`")
+    if alerts.fresh is None and volume is None:
+        tree.problem(("alerts",), "give `fresh`, `volume`, or both")
+    if alerts.webhook is not None and not WEBHOOK.fullmatch(alerts.webhook):
+        tree.problem(("alerts", "webhook"), "must be a URL that begins with http:// or https://")
 
 
 def _check_names(tree: Tree) -> None:
@@ -263,12 +283,16 @@ def _check_partitions(partitions: int | None, path: Path, tree: Tree) -> None:
 
 
 def _check_watermark(watermark: Watermark | None, path: Path, tree: Tree) -> None:
-    if watermark is None:
-        return
+    if watermark is not None:
+        _check_duration(watermark.delay, (*path, "watermark", "delay"), tree)
+
+
+def _check_duration(text: str | None, path: Path, tree: Tree) -> None:
     try:
-        parse_duration_ms(watermark.delay, plain=None)
+        if text is not None:
+            parse_duration_ms(text, plain=None)
     except ValueError as error:
-        tree.problem((*path, "watermark", "delay"), str(error))
+        tree.problem(path, str(error))
 
 
 def _check_trigger(trigger: str | None, path: Path, tree: Tree) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.spark.pipelines.dependencies import where_read
 from goqueue.spark.pipelines.expectations import expectations_of
 from goqueue.spark.pipelines.frames import option_texts, spark_interval, topic_options
 from goqueue.spark.pipelines.model import (
@@ -192,7 +193,7 @@ def _streams(pipeline: Pipeline) -> set[str]:
         if isinstance(each, TopicSource) and each.read == "stream"
     }
     for name, step in pipeline.steps.items():
-        if any(_where_read(each).search(step.sql) for each in found):
+        if any(where_read(each).search(step.sql) for each in found):
             found.add(name)
     return found
 
@@ -200,15 +201,10 @@ def _streams(pipeline: Pipeline) -> set[str]:
 def _step(name: str, step: Step, streams: Iterable[str]) -> str:
     sql = step.sql.strip()
     for each in streams:
-        sql = _where_read(each).sub(rf"\1STREAM({each})", sql)
+        sql = where_read(each).sub(rf"\1STREAM({each})", sql)
     lines = [f"    {line!r}" for line in sql.splitlines(keepends=True)]
     checks = [*_watermark(step.watermark), *_expectations(name, step)]
     return _view(name, ["spark.sql(", *lines, ")", *checks])
-
-
-def _where_read(table: str) -> re.Pattern[str]:
-    """The table where a query reads from it, and not a column of its name."""
-    return re.compile(rf"(\b(?:from|join)\s+)`?{table}`?(?=[\s,);]|$)", re.IGNORECASE)
 
 
 # --- sinks ----------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class PipelineJob:
         planned = self.plan()
         with self._client() as client:
             make_topics(client, self._pipeline)
-        return Starter(self._pipeline, self._places, show).start(planned, once=once)
+        starter = Starter(self._spark, self._pipeline, self._places, show)
+        return starter.start(planned, once=once)
 
     def is_endless(self, *, once: bool) -> bool:
         triggers = [

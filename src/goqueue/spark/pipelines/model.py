@@ -192,6 +192,28 @@ class ConsoleSink(msgspec.Struct, frozen=True, rename=RENAMED):
 Sink = TopicSink | ArchiveSink | TableSink | FileSink | ConsoleSink
 
 
+# --- alerts ---------------------------------------------------------------------------------------
+
+
+class Volume(msgspec.Struct, frozen=True):
+    """How many rows are usual."""
+
+    per: str
+    """As `1h`: rows are counted for so long, then from zero."""
+    rows_min: int | None = None
+    rows_max: int | None = None
+
+
+class Alerts(msgspec.Struct, frozen=True):
+    """Of pipelines that are served: what each of its sinks must bring."""
+
+    fresh: str | None = None
+    """As `10m`: a sink that gets no new rows for longer is stale."""
+    volume: Volume | None = None
+    webhook: str | None = None
+    """URL to which an alert, and its end, is posted as JSON."""
+
+
 # --- the whole ------------------------------------------------------------------------------------
 
 
@@ -213,5 +235,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     trigger: str | None = None
     """`available-now`: process what is there, and end.  `10s`: a micro-batch every ten seconds.
     Without it: the next micro-batch begins when the last one ends."""
+    alerts: Alerts | None = None
+    """When a pipeline that is served brings too little, too much, or nothing."""
     settings: dict[str, Scalar] = {}
     """Spark's own, as `spark.sql.shuffle.partitions: 4`."""

@@ -15,6 +15,7 @@ from goqueue.spark.archive.job import archive
 from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
 from goqueue.spark.pipelines.frames import option_texts, spark_interval
+from goqueue.spark.pipelines.lineage import lineage_of
 from goqueue.spark.pipelines.model import (
     ArchiveSink,
     ConsoleSink,
@@ -26,6 +27,7 @@ from goqueue.spark.pipelines.model import (
 )
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.planning import Plan, PlannedSink
+from goqueue.spark.runtime.lineage import lineage_of_session
 from goqueue.spark.runtime.query import Query
 from goqueue.spark.runtime.restarting_query import RestartingQuery
 from goqueue.spark.sink.each_batch import save_to
@@ -46,7 +48,8 @@ BEGIN_POLL_SECONDS: Final = 0.05
 class Starter:
     """Starts the queries of one pipeline."""
 
-    def __init__(self, pipeline: Pipeline, places: Places, show: Show) -> None:
+    def __init__(self, spark: Any, pipeline: Pipeline, places: Places, show: Show) -> None:
+        self._spark = spark
         self._pipeline = pipeline
         self._places = places
         self._show = show
@@ -54,6 +57,7 @@ class Starter:
     def start(self, plan: Plan, *, once: bool) -> list[Query]:
         """`once`: process what is there and end, whatever the file says."""
         queries: list[Query] = []
+        self._declare_lineage(plan)
         for each in plan.sinks:
             queries.append(RestartingQuery(partial(self._start, each, once=once)))
             _let_begin(queries[-1])
@@ -70,6 +74,16 @@ class Starter:
         elif trigger is not None:
             writer = writer.trigger(processingTime=spark_interval(trigger))
         return writer.start()
+
+    def _declare_lineage(self, plan: Plan) -> None:
+        """Where rows come from and go to, for whoever asked for that."""
+        listener = lineage_of_session(self._spark)
+        if listener is None:
+            return
+        for each in plan.sinks:
+            frames, output = plan.views, each.output
+            lineage = lineage_of(self._pipeline, each.sink, self._places, frames, output)
+            listener.declare(self._query_name(each), lineage)
 
     def _query_name(self, planned: PlannedSink) -> str:
         return f"{self._pipeline.name}.{planned.name}"

@@ -6,6 +6,7 @@ shown all of them now and then, and takes the ones that it has not seen.
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -28,9 +29,15 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages that are there and not yet read; None when the source does not tell."""
     lag_max: int | None = None
     """Of the partition that is furthest behind."""
+    lag_ms: int | None = None
+    """What is not yet read came within this time: so long ago everything was read."""
     batch: int | None = None
     batch_ms: int | None = None
     watermark: str | None = None
+    state_rows: int | None = None
+    """Kept for windows, joins and de-duplication."""
+    late_rows: int | None = None
+    """Since this run began: rows that came after the watermark and were dropped."""
     unmet: dict[str, int] = {}
     """Rows since this run began that were not as a pipeline expects, by VIEW.EXPECTATION."""
     tasks: int | None = None
@@ -50,6 +57,8 @@ class Meter:
         self.rows = 0
         self.newest = -1  # the last batch whose rows were added
         self.unmet: dict[str, int] = {}
+        self._late_rows = 0
+        self._caught_up_ms: int | None = None  # when nothing was left to read
         self._last: Mapping[str, Any] | None = None
 
     @property
@@ -63,6 +72,9 @@ class Meter:
                 self.newest = batch
                 self.rows += rows
                 self._count_unmet(report.get("observedMetrics") or {})
+                self._late_rows += _late_rows(report)
+            if self._caught_up_ms is None or not lag(report.get("sources") or ()):
+                self._caught_up_ms = _moment(report.get("timestamp"))
             self._last = report
 
     def _count_unmet(self, observed: Mapping[str, Any]) -> None:
@@ -74,11 +86,11 @@ class Meter:
                 which = f"{name.removeprefix(OBSERVED)}.{expectation}"
                 self.unmet[which] = self.unmet.get(which, 0) + (count or 0)
 
-    def progress(self, state: State) -> Progress:
+    def progress(self, state: State, now_ms: int | None = None) -> Progress:
         if self._last is None:
             return Progress(self.name, state)
         last = self._last
-        sources = last.get("sources") or ()
+        sources, states = last.get("sources") or (), last.get("stateOperators") or ()
         return Progress(
             self.name,
             state,
@@ -86,11 +98,31 @@ class Meter:
             rows_per_second=round(_number(last.get("processedRowsPerSecond")), 1),
             lag=lag(sources),
             lag_max=lag_max(sources),
+            lag_ms=self._lag_ms(state, lag(sources), now_ms),
             batch=last["batchId"],
             batch_ms=last.get("batchDuration"),
             watermark=(last.get("eventTime") or {}).get("watermark"),
+            state_rows=sum(each["numRowsTotal"] for each in states) if states else None,
+            late_rows=self._late_rows if states else None,
             unmet=dict(self.unmet),
         )
+
+    def _lag_ms(self, state: State, lag: int | None, now_ms: int | None) -> int | None:
+        """A batch that is under way reads what came since the last report."""
+        if now_ms is None or lag is None or self._caught_up_ms is None:
+            return None
+        is_behind = lag > 0 or state == "running"
+        return max(0, now_ms - self._caught_up_ms) if is_behind else 0
+
+
+def _late_rows(report: Mapping[str, Any]) -> int:
+    operators = report.get("stateOperators") or ()
+    return sum(each.get("numRowsDroppedByWatermark", 0) for each in operators)
+
+
+def _moment(text: str | None) -> int | None:
+    """When a trigger began, as Spark writes it."""
+    return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def lag(sources: Sequence[Mapping[str, Any]]) -> int | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ class WatchedQuery:
                 self._look()
             except errors_of_spark() as error:  # the JVM is gone: there is nobody left to ask
                 self._state, self.failure = "failed", error
-        return self._meter.progress(self._state)
+        return self._meter.progress(self._state, time.time_ns() // 1_000_000)
 
     @property
     def _has_ended(self) -> bool:

@@ -18,6 +18,7 @@ import msgspec
 from goqueue.client.errors import TopicExists, TopicNotFound
 from goqueue.client.http.messages import Message
 from goqueue.spark.runtime.progress import Progress
+from goqueue.spark.service.alerts import Alert
 from goqueue.spark.service.supervision import State
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     next_try: int | None = None
     queries: list[Progress] = []
     """A sink each."""
+    alerts: list[Alert] = []
+    """Those that are active."""
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,9 +66,11 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
-class Command(msgspec.Struct, frozen=True):
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     verb: Verb
+    start: str | None = None
+    """Of `reset`: where to begin, as `from` of a source says it."""
 
 
 class Board(Protocol):

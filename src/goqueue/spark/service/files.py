@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -25,6 +25,24 @@ class Declared(msgspec.Struct, frozen=True):
     """Another one: the file was changed."""
     pipeline: Pipeline | None = None
     problem: str | None = None
+
+
+class Declarations(Protocol):
+    """Whatever declares pipelines."""
+
+    def look(self) -> list[Declared]:
+        """All of them, as they are now."""
+
+
+class Together:
+    """Several; of two pipelines with one name the later one counts."""
+
+    def __init__(self, *parts: Declarations) -> None:
+        self._parts = parts
+
+    def look(self) -> list[Declared]:
+        found = {each.name: each for part in self._parts for each in part.look()}
+        return list(found.values())
 
 
 class Folder:

@@ -12,11 +12,13 @@ from goqueue.client.errors import ClientError
 from goqueue.model.config import Address
 from goqueue.spark.runtime.job_runner import Runner
 from goqueue.spark.service.board import TopicBoard
-from goqueue.spark.service.files import Folder
+from goqueue.spark.service.files import Declarations, Folder, Together
 from goqueue.spark.service.metrics import serve_metrics
 from goqueue.spark.service.running import Starter
 from goqueue.spark.service.service import Clock, PipelineService
+from goqueue.spark.service.tables import TableOptions, TopicTables
 from goqueue.spark.service.upkeep import Upkeep
+from goqueue.spark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -31,6 +33,8 @@ class CannotListen(ClientError):
 class ServeOptions(msgspec.Struct, frozen=True):
     folder: Path
     bootstrap: str
+    tables: TableOptions | None = None
+    """Where topics are kept as tables whose settings ask for it."""
     upkeep_seconds: float = 3600.0
     metrics: Address | None = None
 
@@ -42,7 +46,9 @@ def serve(
     board, clock = TopicBoard(client), Clock()
     board.make_topics()
     start = Starter(running.spark, options.bootstrap).start
-    service = PipelineService(Folder(options.folder, os.environ), start, board, clock)
+    webhooks = Webhooks()
+    declared = _declarations(client, options, clock)
+    service = PipelineService(declared, start, board, clock, webhooks.send)
     service.load()
     upkeep = Upkeep(
         running.spark,
@@ -58,6 +64,14 @@ def serve(
         finally:
             upkeep.close()
             service.close()
+            webhooks.close()
+
+
+def _declarations(client: "Client", options: ServeOptions, clock: Clock) -> Declarations:
+    files = Folder(options.folder, os.environ)
+    if options.tables is None:
+        return files
+    return Together(TopicTables(client.topics, options.tables, options.folder, clock.steady), files)
 
 
 @contextlib.contextmanager

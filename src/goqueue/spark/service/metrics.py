@@ -1,6 +1,7 @@
 """How pipelines are, for Prometheus: the service's own endpoint."""
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any, Final
 from wsgiref.simple_server import WSGIServer
 
@@ -15,11 +16,31 @@ Read = Callable[[], Iterable[Standing]]
 GAUGES: Final[dict[str, tuple[str, Callable[[Progress], float | None]]]] = {
     "rows_per_second": ("How fast the newest micro-batch was.", lambda each: each.rows_per_second),
     "lag_rows": ("Messages that are there and not read.", lambda each: each.lag),
+    "lag_seconds": (
+        "What is not read yet came within this time.",
+        lambda each: _seconds(each.lag_ms),
+    ),
     "batch_seconds": (
         "How long the newest micro-batch took.",
-        lambda each: None if each.batch_ms is None else each.batch_ms / 1000,
+        lambda each: _seconds(each.batch_ms),
+    ),
+    "state_rows": (
+        "Rows that are kept for windows, joins and de-duplication.",
+        lambda each: each.state_rows,
+    ),
+    "watermark_timestamp_seconds": (
+        "Rows with an older time are dropped.",
+        lambda each: _watermark(each.watermark),
     ),
 }
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _watermark(text: str | None) -> float | None:
+    return None if text is None else datetime.fromisoformat(text).timestamp()
 
 
 class PipelineCollector(Collector):
@@ -34,11 +55,19 @@ class PipelineCollector(Collector):
         restarts = CounterMetricFamily(
             "goqueue_pipeline_restarts", "Starts after a failure.", labels=("pipeline",)
         )
+        alerts = GaugeMetricFamily(
+            "goqueue_pipeline_alert",
+            "1 while a sink gets no new rows, or fewer or more than usual.",
+            labels=("pipeline", "query", "alert"),
+        )
         for each in standings:
             up.add_metric((each.name, each.state), float(each.state == "running"))
             restarts.add_metric((each.name,), each.restarts)
+            for alert in each.alerts:
+                alerts.add_metric((each.name, alert.query, alert.kind), 1.0)
         yield up
         yield restarts
+        yield alerts
         yield from _of_queries([query for each in standings for query in each.queries])
 
 
@@ -51,11 +80,17 @@ def _of_queries(queries: list[Progress]) -> Iterator[Any]:
         "Rows that were not as expected.",
         labels=("query", "expectation"),
     )
+    late = CounterMetricFamily(
+        "goqueue_pipeline_late_rows", "Rows dropped for their lateness.", labels=("query",)
+    )
     for each in queries:
         rows.add_metric((each.name,), each.rows)
+        if each.late_rows is not None:
+            late.add_metric((each.name,), each.late_rows)
         for expectation, count in each.unmet.items():
             unmet.add_metric((each.name, expectation), count)
     yield rows
+    yield late
     yield unmet
     for name, (text, read) in GAUGES.items():
         gauge = GaugeMetricFamily(f"goqueue_pipeline_{name}", text, labels=("query",))

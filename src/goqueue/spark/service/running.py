@@ -5,8 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from goqueue.spark.pipelines.job import PipelineJob
-from goqueue.spark.pipelines.model import ArchiveSink, Pipeline
+from goqueue.spark.pipelines.model import ArchiveSink, Pipeline, TopicSource
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.runtime.causes import cause_of
 from goqueue.spark.runtime.progress import Progress
@@ -14,6 +16,7 @@ from goqueue.spark.runtime.query import Query
 from goqueue.spark.runtime.watched_query import WatchedQuery
 
 STOP_SECONDS: Final = 30.0
+START: Final = "start"  # file beside the checkpoints: where a first run begins
 
 
 class Running(Protocol):
@@ -68,7 +71,8 @@ class Starter:
         places = Places(
             bootstrap, file.resolve().parent, pipeline.checkpoints, pipeline.name, pipeline.login
         )
-        queries = PipelineJob(self._spark, pipeline, places).start(_show_nothing)
+        begun = begin_at(pipeline, read_start(places))
+        queries = PipelineJob(self._spark, begun, places).start(_show_nothing)
         return RunningPipeline(queries, pipeline, places)
 
 
@@ -76,10 +80,46 @@ def _show_nothing(sink: str, batch: int, rows: list[dict[str, Any]]) -> None:
     """Nobody looks at the console of a service."""
 
 
-def set_checkpoints_aside(file: Path, pipeline: Pipeline, stamp: str) -> Path | None:
-    """So that the pipeline starts over; gives where they are now.  None: there are none."""
+def set_checkpoints_aside(
+    file: Path, pipeline: Pipeline, stamp: str, start: str | None = None
+) -> Path | None:
+    """So that the pipeline starts over; gives where they are now.  None: there are none.
+
+    `start` is where it begins, instead of what its file says.
+    """
     places = Places("", file.resolve().parent, pipeline.checkpoints, pipeline.name)
-    folder = Path(places.path(places.checkpoints)) / places.name
-    if not folder.is_dir():
+    folder = _checkpoints(places)
+    aside = None
+    if folder.is_dir():
+        aside = folder.rename(folder.with_name(f"{folder.name}.{stamp}"))
+    if start is not None:
+        folder.mkdir(parents=True)
+        (folder / START).write_text(start)
+    return aside
+
+
+def read_start(places: Places) -> str | None:
+    """Where an operator wants it to begin.  It stays there: only a first run looks at it."""
+    if "://" in places.checkpoints:
         return None
-    return folder.rename(folder.with_name(f"{folder.name}.{stamp}"))
+    try:
+        return (_checkpoints(places) / START).read_text() or None
+    except FileNotFoundError:
+        return None
+
+
+def begin_at(pipeline: Pipeline, start: str | None) -> Pipeline:
+    """With all streams beginning there."""
+    if start is None:
+        return pipeline
+    sources = {
+        name: msgspec.structs.replace(each, from_=start)
+        if isinstance(each, TopicSource) and each.read == "stream"
+        else each
+        for name, each in pipeline.sources.items()
+    }
+    return msgspec.structs.replace(pipeline, sources=sources)
+
+
+def _checkpoints(places: Places) -> Path:
+    return Path(places.path(places.checkpoints)) / places.name

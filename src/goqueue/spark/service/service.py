@@ -7,17 +7,19 @@ holds up the next one's start, and no query.
 import contextlib
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from goqueue.client.errors import ClientError
 from goqueue.spark.pipelines.tree import PipelineProblems
 from goqueue.spark.runtime.causes import cause_of, errors_of_spark
 from goqueue.spark.runtime.progress import Progress
+from goqueue.spark.service.alerts import Alert, AlertWatch
 from goqueue.spark.service.board import Board, Command, Event, Standing
-from goqueue.spark.service.files import Declared, Folder, explain_problems
+from goqueue.spark.service.files import Declarations, Declared, explain_problems
 from goqueue.spark.service.running import Running, Start, set_checkpoints_aside
 from goqueue.spark.service.supervision import Supervised
+from goqueue.spark.service.webhooks import Notice
 
 TELL_SECONDS: Final = 15.0  # without other news, of what runs
 TEXT_MAX: Final = 2_000
@@ -31,6 +33,8 @@ class Entry:
         self.supervised = supervised
         self.running: Running | None = None
         self.progress: list[Progress] = []
+        self.watch: AlertWatch | None = None
+        self.alerts: list[Alert] = []
         self.told_at = 0.0
         self.told: Standing | None = None
 
@@ -46,10 +50,18 @@ class Clock:
 
 
 class PipelineService:
-    def __init__(self, folder: Folder, start: Start, board: Board, clock: Clock) -> None:
+    def __init__(
+        self,
+        declarations: Declarations,
+        start: Start,
+        board: Board,
+        clock: Clock,
+        send: Callable[[str, Notice], None] = lambda url, notice: None,
+    ) -> None:
         self.entries: dict[str, Entry] = {}
-        self._folder = folder
+        self._declarations = declarations
         self._start = start
+        self._send = send
         self._board = board
         self._clock = clock
         self._host = socket.gethostname()
@@ -65,6 +77,7 @@ class PipelineService:
         self._take_commands()
         for name, entry in list(self.entries.items()):
             self._observe(name, entry)
+            self._watch(name, entry)
             self._act(name, entry)
         self._tell()
 
@@ -88,7 +101,7 @@ class PipelineService:
     # --- files ------------------------------------------------------------------------------------
 
     def _look_at_files(self) -> None:
-        found = {each.name: each for each in self._folder.look()}
+        found = {each.name: each for each in self._declarations.look()}
         for name, declared in found.items():
             entry = self.entries.get(name)
             if entry is None:
@@ -98,7 +111,7 @@ class PipelineService:
             elif declared.version != entry.declared.version:
                 self.note(name, "changed", declared.problem or f"{declared.file.name} was changed")
                 entry.supervised.declare(declared.version, declared.problem)
-                entry.declared = declared
+                entry.declared, entry.watch = declared, None
         for name in self.entries.keys() - found.keys():
             self._remove(name)
 
@@ -106,7 +119,7 @@ class PipelineService:
         entry = self.entries.pop(name)
         if entry.running is not None:
             entry.running.stop()
-        self.note(name, "removed", f"{entry.declared.file.name} is gone")
+        self.note(name, "removed", f"{entry.declared.file.name} declares it no more")
         with contextlib.suppress(ClientError):
             self._board.forget(name)
 
@@ -130,10 +143,10 @@ class PipelineService:
         self._stop(entry)
         entry.supervised.note_stopped()
         if command.verb == "reset":
-            self._reset(command.name, entry)
+            self._reset(command.name, entry, command.start)
         entry.supervised.ask_restart()
 
-    def _reset(self, name: str, entry: Entry) -> None:
+    def _reset(self, name: str, entry: Entry, start: str | None) -> None:
         pipeline = entry.declared.pipeline
         if pipeline is None:
             return
@@ -141,10 +154,9 @@ class PipelineService:
             self.note(name, "not reset", f"remove the checkpoints at {pipeline.checkpoints}")
             return
         stamp = str(self._clock.wall_ms())
-        aside = set_checkpoints_aside(entry.declared.file, pipeline, stamp)
-        self.note(
-            name, "reset", f"the checkpoints are in {aside} now" if aside else "no checkpoints"
-        )
+        aside = set_checkpoints_aside(entry.declared.file, pipeline, stamp, start)
+        said = f"the checkpoints are in {aside} now" if aside else "no checkpoints"
+        self.note(name, "reset", said if start is None else f"{said}; it begins at {start}")
 
     # --- queries ----------------------------------------------------------------------------------
 
@@ -179,9 +191,10 @@ class PipelineService:
         try:
             entry.running = self._start(declared.pipeline, declared.file)
         except PipelineProblems as error:
+            text = ""  # a topic that is kept as a table has no file
             with contextlib.suppress(OSError):
                 text = declared.file.read_text()
-                entry.supervised.note_invalid(explain_problems(declared.file.name, text, error))
+            entry.supervised.note_invalid(explain_problems(declared.file.name, text, error))
             self.note(name, "invalid", entry.supervised.problem or str(error))
         except (ClientError, OSError) as error:
             entry.supervised.note_failed(str(error), now)
@@ -199,6 +212,39 @@ class PipelineService:
             entry.running = None
         entry.progress = []
 
+    # --- alerts -----------------------------------------------------------------------------------
+
+    def _watch(self, name: str, entry: Entry) -> None:
+        """What is stopped or has finished is not expected to bring anything."""
+        pipeline = entry.declared.pipeline
+        rules = None if pipeline is None else pipeline.alerts
+        if rules is None or entry.supervised.state in ("stopped", "finished"):
+            entry.watch, found = None, list[Alert]()
+        else:
+            now = self._clock.steady()
+            if entry.watch is None:
+                assert pipeline is not None, "it has rules"
+                sinks = [f"{pipeline.name}.{each}" for each in pipeline.sinks]
+                entry.watch = AlertWatch(rules, sinks, now)
+            found = entry.watch.look(entry.progress, now)
+        url = rules.webhook if rules is not None else None
+        before = {(each.query, each.kind): each for each in entry.alerts}
+        now_active = {(each.query, each.kind): each for each in found}
+        for key in now_active.keys() - before.keys():
+            self._alert(name, now_active[key], "firing", url)
+        for key in before.keys() - now_active.keys():
+            self._alert(name, before[key], "resolved", url)
+        entry.alerts = found
+
+    def _alert(self, name: str, alert: Alert, state: str, url: str | None) -> None:
+        is_firing = state == "firing"
+        text = f"{alert.query}: {alert.kind}: {alert.text if is_firing else 'is over'}"
+        self.note(name, "alert" if is_firing else "resolved", text)
+        if url is not None:
+            now = self._clock.wall_ms()
+            said = f"GoQueue pipeline {text}"
+            self._send(url, Notice(said, name, alert.query, alert.kind, state, now, self._host))
+
     # --- news -------------------------------------------------------------------------------------
 
     def _tell(self) -> None:
@@ -212,7 +258,7 @@ class PipelineService:
     def _tell_standing(self, name: str, entry: Entry) -> None:
         standing = self.standing_of(name, entry)
         now, told = self._clock.steady(), entry.told
-        is_news = told is None or (told.state, told.problem) != (standing.state, standing.problem)
+        is_news = told is None or _news(told) != _news(standing)
         if is_news or now - entry.told_at >= TELL_SECONDS:
             self._board.tell(standing)
             entry.told, entry.told_at = standing, now
@@ -234,4 +280,11 @@ class PipelineService:
             problem=None if supervised.problem is None else supervised.problem[:TEXT_MAX],
             next_try=None if wait_s is None else wall + int(wait_s * 1000),
             queries=entry.progress,
+            alerts=entry.alerts,
         )
+
+
+def _news(standing: Standing) -> tuple[object, ...]:
+    """What is told as soon as it changes."""
+    alerts = [(each.query, each.kind) for each in standing.alerts]
+    return standing.state, standing.problem, alerts

@@ -41,11 +41,15 @@ class Upkeep:
             self._thread.join(CLOSE_SECONDS)
 
     def _run(self, wanted: list[tuple[str, Running]]) -> None:
+        """Several may write to one place: it is gone through once, for the first of them."""
+        places: dict[tuple[str, str | None], str] = {}
         for name, running in wanted:
             for sink in running.archives:
-                if self._closing.is_set():
-                    return
-                self._tell(name, self._keep(running.places.path(sink.archive), sink.catalog))
+                places.setdefault((running.places.path(sink.archive), sink.catalog), name)
+        for (folder, catalog), name in places.items():
+            if self._closing.is_set():
+                return
+            self._tell(name, self._keep(folder, catalog))
 
     def _keep(self, folder: str, catalog: str | None) -> str:
         try:

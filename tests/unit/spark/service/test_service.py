@@ -11,7 +11,9 @@ from goqueue.spark.pipelines.tree import PipelineProblems, Problem
 from goqueue.spark.runtime.progress import Progress
 from goqueue.spark.service.board import Command, Event, Standing
 from goqueue.spark.service.files import Folder
+from goqueue.spark.service.running import read_start
 from goqueue.spark.service.service import TELL_SECONDS, Clock, PipelineService
+from goqueue.spark.service.webhooks import Notice
 
 SOUND = "name: {name}\nsources: {{lines: {{topic: t}}}}\nsinks: {{o: {{topic: o, from: lines}}}}\n"
 
@@ -25,10 +27,14 @@ class Queries:
         self.places = Places("", Path(), "checkpoints", name)
         self.states = ["running"]
         self.failed: str | None = None
+        self.rows = 0
         self.is_stopped = False
 
     def look(self) -> list[Progress]:
-        return [Progress(f"{self.name}.o", each) for each in self.states]  # type: ignore[arg-type]
+        return [
+            Progress(f"{self.name}.o", each, rows=self.rows)  # type: ignore[arg-type]
+            for each in self.states
+        ]
 
     def failure(self) -> str | None:
         return self.failed
@@ -92,7 +98,14 @@ class World:
         self.clock = Hands()
         self.started: list[Queries] = []
         self.objection: Exception | None = None
-        self.service = PipelineService(Folder(path, {}), self._start, self.board, self.clock)
+        self.sent: list[tuple[str, Notice]] = []
+        self.service = PipelineService(
+            Folder(path, {}),
+            self._start,
+            self.board,
+            self.clock,
+            lambda url, notice: self.sent.append((url, notice)),
+        )
 
     def _start(self, pipeline: Any, file: Path) -> Queries:
         if self.objection is not None:
@@ -232,6 +245,47 @@ def test_news_come_at_once_and_the_rest_now_and_then(world: World):
     assert world.board.told == told
     world.step(TELL_SECONDS)
     assert world.board.told == told + 1
+
+
+ALERTS = "alerts: {fresh: 10m, webhook: 'http://pager/x'}\n"
+
+
+def test_a_sink_without_new_rows_is_an_alert_until_it_has_some(world: World):
+    world.write("stores", SOUND.format(name="stores") + ALERTS)
+    world.step()
+    world.step(601.0)
+    (alert,) = world.board.standings["stores"].alerts
+    assert (alert.query, alert.kind) == ("stores.o", "stale")
+    assert world.board.standings["orders"].alerts == []
+    world.started[-1].rows = 5
+    world.step()
+    assert world.board.standings["stores"].alerts == []
+    assert [each.event for each in world.board.events if each.name == "stores"] == [
+        "started",
+        "alert",
+        "resolved",
+    ]
+    assert [(url, notice.state, notice.alert) for url, notice in world.sent] == [
+        ("http://pager/x", "firing", "stale"),
+        ("http://pager/x", "resolved", "stale"),
+    ]
+
+
+def test_what_an_operator_stopped_raises_no_alert(world: World):
+    world.write("orders", SOUND.format(name="orders") + ALERTS)
+    world.step()
+    world.ask("stop")
+    world.step()
+    world.step(5_000.0)
+    assert (world.state(), world.board.standings["orders"].alerts) == ("stopped", [])
+
+
+def test_reset_may_say_where_to_begin(world: World):
+    world.board.asked.append(Command("orders", "reset", "latest"))
+    world.step()
+    places = Places("", world.path, "checkpoints", "orders")
+    assert read_start(places) == "latest"
+    assert "it begins at latest" in world.board.events[-2].text
 
 
 def test_closing_ends_the_queries(world: World):

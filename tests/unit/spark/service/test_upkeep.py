@@ -15,7 +15,7 @@ def test_only_archives_are_kept_and_what_fails_is_told(tmp_path: Path):
     places = Places("", tmp_path, "checkpoints", "orders")
     archive: Any = SimpleNamespace(archives=[ArchiveSink("lake", "orders")], places=places)
     plain: Any = SimpleNamespace(archives=[], places=places)
-    running = [("orders", archive), ("plain", plain)]
+    running = [("orders", archive), ("plain", plain), ("same place", archive)]
     upkeep.run_if_due(running, 0.0)
     upkeep.run_if_due(running, 59.0)
     upkeep.close()

@@ -15,6 +15,7 @@ from goqueue.cli.commands.pipeline import (
     serve,
     served,
     sql,
+    state,
     upkeep,
 )
 
@@ -29,6 +30,8 @@ def pipeline() -> None:
 command(app, "sql")(sql.sql)
 command(app, "run")(run.run)
 command(app, "check")(check.check)
+command(app, "compare")(state.compare)
+command(app, "state")(state.state)
 command(app, "export")(export.export)
 command(app, "archive")(archive.archive)
 command(app, "replay")(replay.replay)

@@ -16,6 +16,7 @@ from goqueue.model.options import DurationMs, argument, option
 
 if TYPE_CHECKING:
     from goqueue.model.config import Address
+    from goqueue.spark.service.tables import TableOptions
 
 LOCK: Final = ".goqueue-serve.lock"
 
@@ -27,6 +28,21 @@ def serve(
         str | None,
         option("Serve metrics for Prometheus there: 127.0.0.1:9464.", metavar="HOST:PORT"),
     ] = None,
+    tables: Annotated[
+        str | None,
+        option(
+            "Keep topics with the setting `goqueue.table.format` as tables in this directory, or"
+            " s3:// URL.",
+            metavar="DIR",
+        ),
+    ] = None,
+    tables_catalog: Annotated[
+        str | None,
+        option("Catalog of those that are Iceberg tables, as PyIceberg names it.", metavar="NAME"),
+    ] = None,
+    tables_every: Annotated[
+        DurationMs, option("How often their new messages are committed: 1m, 30s.")
+    ] = 60_000,
     upkeep: Annotated[
         DurationMs, option("How often archives are compacted and vacuumed: 1h, 30m.")
     ] = 3_600_000,
@@ -46,6 +62,7 @@ def serve(
     chosen = job.ServeOptions(
         Path(folder),
         reached_broker(session, options),
+        tables=_tables(tables, tables_catalog, tables_every),
         upkeep_seconds=upkeep / 1000,
         metrics=_address(metrics),
     )
@@ -55,6 +72,20 @@ def serve(
         options.run(session, "serve", has_results=True) as running,
     ):
         job.serve(running, client, chosen, lambda text: typer.echo(text, err=True))
+
+
+def _tables(place: str | None, catalog: str | None, every_ms: int) -> "TableOptions | None":
+    from goqueue.client.errors import ClientError
+    from goqueue.spark.service.tables import table_options
+
+    if place is None:
+        if catalog is not None:
+            raise UsageFailure("--tables-catalog: where the tables are is said by --tables")
+        return None
+    try:
+        return table_options(place, catalog, every_ms)
+    except ClientError as error:
+        raise UsageFailure(f"--tables: {error}") from error
 
 
 def _address(text: str | None) -> "Address | None":

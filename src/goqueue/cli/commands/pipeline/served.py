@@ -12,7 +12,7 @@ import typer
 from goqueue.cli.cells import State
 from goqueue.cli.command import completion
 from goqueue.cli.confirming import Force, confirm
-from goqueue.cli.failures import ExitCode, Failure
+from goqueue.cli.failures import ExitCode, Failure, UsageFailure
 from goqueue.cli.moments import as_text
 from goqueue.cli.output import show, show_facts
 from goqueue.model.options import argument, option
@@ -49,7 +49,7 @@ def list_pipelines(client: "Client") -> None:
             f"{sum(query.rows_per_second for query in each.queries):,.0f}",
             _lag(each),
             each.restarts,
-            (each.problem or "").split("\n", maxsplit=1)[0],
+            _problem(each),
         )
         for each in found
     ]
@@ -71,6 +71,7 @@ def status(client: "Client", name: Name) -> None:
         facts.append(("problem", found.problem))
     if found.next_try is not None:
         facts.append(("next try", as_text(found.next_try)))
+    facts += [("alert", f"{each.query}: {each.kind}: {each.text}") for each in found.alerts]
     for each in found.queries:
         lag = "" if each.lag is None else f", {each.lag:,} behind"
         unmet = "".join(f", {count} not {name}" for name, count in each.unmet.items() if count)
@@ -108,19 +109,52 @@ def restart(client: "Client", name: Name) -> None:
     _ask(client, name, "restart", lambda each: each.time > before and each.state != "stopped")
 
 
-def reset(client: "Client", name: Name, force: Force = False) -> None:
+def reset(
+    client: "Client",
+    name: Name,
+    start: Annotated[
+        str | None,
+        option("Begin at earliest, latest or a time, not where the file says.", "--from"),
+    ] = None,
+    force: Force = False,
+) -> None:
     """Start a pipeline over: its checkpoints are set aside, and it reads everything again.
 
     Its topics get every row once more, under a new id. Archives do not: their tables record what
     they have.
     """
     before = _find(client, name).time
-    question = f"{name} will read its topics from the beginning and write everything again. Reset?"
+    where = _check_start(start)
+    begin = "the beginning" if where is None else where
+    question = f"{name} will read its topics from {begin} and write all of that again. Reset?"
     confirm(question, "reset it", force=force)
-    _ask(client, name, "reset", lambda each: each.time > before and each.state != "stopped")
+
+    def is_done(each: "Standing") -> bool:
+        return each.time > before and each.state != "stopped"
+
+    _ask(client, name, "reset", is_done, where)
 
 
-def _ask(client: "Client", name: str, verb: "Verb", is_done: "Callable[[Standing], bool]") -> None:
+def _check_start(start: str | None) -> str | None:
+    """Times as the service reads them: `-1h` is an hour before now, and not before then."""
+    from goqueue.model.ids import Timestamp
+    from goqueue.model.times import parse_time
+
+    if start is None or start in ("earliest", "latest"):
+        return start
+    try:
+        return as_text(parse_time(start, now=Timestamp(time.time_ns() // 1_000_000)))
+    except ValueError as error:
+        raise UsageFailure(f"--from: {error}, or earliest, or latest") from error
+
+
+def _ask(
+    client: "Client",
+    name: str,
+    verb: "Verb",
+    is_done: "Callable[[Standing], bool]",
+    start: str | None = None,
+) -> None:
     from goqueue.spark.service.board import Command, ask
 
     found = _find(client, name)
@@ -130,7 +164,7 @@ def _ask(client: "Client", name: str, verb: "Verb", is_done: "Callable[[Standing
             f" start it with `goqueue pipeline serve`",
             ExitCode.UNREACHABLE,
         )
-    ask(client, Command(name, verb))
+    ask(client, Command(name, verb, start))
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
         found = _find(client, name)
@@ -158,6 +192,11 @@ def _state(standing: "Standing") -> str:
 def _is_silent(standing: "Standing") -> bool:
     """Its service has ended, or cannot reach the broker."""
     return time.time() * 1000 - standing.time > SILENT_MS
+
+
+def _problem(standing: "Standing") -> str:
+    alerts = [f"{each.query}: {each.kind}" for each in standing.alerts]
+    return (standing.problem or ", ".join(alerts)).split("\n", maxsplit=1)[0]
 
 
 def _lag(standing: "Standing") -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from goqueue.client import Client
 from goqueue.spark.runtime.progress import Progress
+from goqueue.spark.service.alerts import Alert
 from goqueue.spark.service.board import Event, Standing, TopicBoard
 from tests.unit.cli.invocation import facts, run
 
@@ -33,7 +34,8 @@ def test_where_no_service_runs_there_is_nothing(board):
 def test_how_pipelines_are_and_what_happened_to_them(board):
     query = Progress("orders.o", "running", rows=1200, rows_per_second=40.0, lag=7)
     board.tell(Standing("orders", "starting", "/p/orders.yaml", now_ms(), host="h"))
-    board.tell(Standing("orders", "running", "/p/orders.yaml", now_ms(), "h", 2, queries=[query]))
+    standing = Standing("orders", "running", "/p/orders.yaml", now_ms(), "h", 2, queries=[query])
+    board.tell(standing)
     board.tell(Standing("stores", "invalid", "/p/stores.yaml", 1000, problem="no SQL\nat all"))
     board.note(Event("orders", "started", 1000))
     board.note(Event("stores", "changed", 2000))
@@ -55,6 +57,21 @@ def test_how_pipelines_are_and_what_happened_to_them(board):
         ("failed", "no room"),
     ]
     assert facts("pipeline", "logs", "orders", "-n", 1)[0]["event"] == "failed"
+
+
+def test_alerts_are_shown(board):
+    alert = Alert("orders.o", "stale", "no new rows for more than 10m; none are waiting")
+    board.tell(Standing("orders", "running", "/p/orders.yaml", now_ms(), "h", alerts=[alert]))
+    shown = run("pipeline", "list", "-o", "table", "--wide", code=0).stdout
+    assert "orders.o: stale" in shown
+    told = run("pipeline", "status", "orders", "-o", "table", "--wide", code=0).stdout
+    assert "orders.o: stale: no new rows for more than 10m" in told
+
+
+def test_a_reset_to_something_that_is_no_time(board):
+    board.tell(Standing("orders", "running", "/p/orders.yaml", now_ms(), "h"))
+    told = run("pipeline", "reset", "orders", "--from", "yesterday", "--force", code=2).stderr
+    assert "--from: 'yesterday' is not a time" in told
 
 
 def test_commands_reach_the_service_and_only_a_service_that_lives(board):
