@@ -1,14 +1,16 @@
 """Archiving a topic to Parquet: `python -m bench.spark_archive [--rows N] [--formats parquet,...]`.
 
 A topic of rows of about 100 bytes, all different, is archived from its start with one trigger, in
-several ways in turns: ours, ours over rows that Spark has opened (`records`), and Spark's own
-writer for comparison, which commits nothing exactly once.  All with zstd and days.  The rate is
-that of the micro-batches; beside it stands the CPU time of all processes of the job, which other
-work on the machine disturbs less.  Everything is read back by pyarrow and compared: every offset
-once, every value where it belongs.
+several ways in turns: ours, ours over rows that Spark has opened (`records`), into an object store
+(`s3-parquet`, `s3-delta`: the server at `AWS_ENDPOINT_URL`, or moto's in a process of its own), and
+Spark's own writer for comparison, which commits nothing exactly once.  All with zstd and days.  The
+rate is that of the micro-batches; beside it stands the CPU time of all processes of the job, which
+other work on the machine disturbs less.  Everything is read back by pyarrow and compared: every
+offset once, every value where it belongs.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import tempfile
@@ -25,10 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.spark_broker import TICKS_A_SECOND, Broker
+from demo.object_lake import ObjectLake
 from goqueue.client.kafka import KafkaClient
 from goqueue.model.ids import TopicPartition
 from goqueue.spark.columns.encoder import Encoder
 from goqueue.spark.lake import open_table
+from goqueue.spark.lake.store import store_of
 
 TOPIC = "bench"
 PARTITIONS = 8
@@ -36,6 +40,7 @@ VALUE_BYTES = 80
 CHUNK_ROWS = 100_000
 BATCH_ROWS = 1_000
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+BUCKET = "s3://lake"
 DAYS = {"date_column": "date", "time_column": "timestamp"}
 
 
@@ -46,14 +51,17 @@ def main() -> None:
     options.add_argument("--repeats", type=int, default=2)
     options.add_argument("--ways", default="parquet,delta,iceberg,records,native")
     given = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory:
-        home = Path(directory)
+    with contextlib.ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="goqueue-bench-")))
+        os.chdir(home)  # for checkpoints of archives in an object store
+        if "s3-" in given.ways and "AWS_ENDPOINT_URL" not in os.environ:
+            lake = ObjectLake(home)
+            stack.callback(lake.close)
+            os.environ.update(lake.environment)
         broker = Broker(home)
-        try:
-            fill(broker.address, given.rows)
-            show(measured(home, broker, given), given.rows)
-        finally:
-            broker.end()
+        stack.callback(broker.end)
+        fill(broker.address, given.rows)
+        show(measured(home, broker, given), given.rows)
 
 
 def fill(address: str, rows: int) -> None:
@@ -94,24 +102,26 @@ def measured(home: Path, broker: Broker, given: argparse.Namespace) -> list[tupl
     try:
         for turn in range(given.repeats):
             for way in given.ways.split(","):
-                target = home / f"{way}-{turn}"
+                place = BUCKET if way.startswith("s3-") else str(home)
+                target = f"{place}/{way}-{turn}"
                 lines.append(
                     (f"{way} {turn + 1}", *_timed(session, broker, way, target, given.rows))
                 )
-                shutil.rmtree(target)
+                shutil.rmtree(target, ignore_errors=True)
     finally:
         session.stop()
     return lines
 
 
-def _timed(session: Any, broker: Broker, way: str, target: Path, rows: int) -> tuple[str, ...]:
+def _timed(session: Any, broker: Broker, way: str, target: str, rows: int) -> tuple[str, ...]:
     before, broker_before, start = _cpu_seconds(), broker.cpu_seconds(), time.monotonic()
     query = WAYS[way](session, broker.address, target)
     query.awaitTermination()
     wall = time.monotonic() - start
     cpu, broker_cpu = _cpu_seconds() - before, broker.cpu_seconds() - broker_before
     batch = sum(each["durationMs"]["triggerExecution"] for each in query.recentProgress) / 1000
-    size = verified(target, "parquet" if way in ("records", "native") else way, rows)
+    format = way.removeprefix("s3-")
+    size = verified(target, "parquet" if way in ("records", "native") else format, rows)
     return (
         f"{rows / batch / 1e6:.2f}",
         f"{rows / wall / 1e6:.2f}",
@@ -121,8 +131,8 @@ def _timed(session: Any, broker: Broker, way: str, target: Path, rows: int) -> t
     )
 
 
-def _archive(format: str) -> Callable[[Any, str, Path], Any]:
-    def start(session: Any, address: str, target: Path) -> Any:
+def _archive(format: str) -> Callable[[Any, str, str], Any]:
+    def start(session: Any, address: str, target: str) -> Any:
         from goqueue.spark.archive.job import AVAILABLE_NOW, archive
         from goqueue.spark.archive.options import ArchiveOptions
 
@@ -146,26 +156,29 @@ def _rows(session: Any, address: str) -> Any:
     return reader.option("includeHeaders", "true").load()
 
 
-def _records(session: Any, address: str, target: Path) -> Any:
+def _records(session: Any, address: str, target: str) -> Any:
     from goqueue.spark.archive.archiver import Archiver, ArchiveSettings
     from goqueue.spark.archive.job import into, topic_facts
+    from goqueue.spark.archive.options import ArchiveOptions
 
-    job = Archiver(ArchiveSettings(target=str(target)), lambda topic: topic_facts(address, topic))
+    options = ArchiveOptions(bootstrap=address)
+    settings = ArchiveSettings(target=str(target))
+    job = Archiver(settings, lambda topic: topic_facts(options, topic))
     job.meet([TOPIC])
     writer = _rows(session, address).writeStream.foreachBatch(into(job))
     return _started(writer, target)
 
 
-def _native(session: Any, address: str, target: Path) -> Any:
+def _native(session: Any, address: str, target: str) -> Any:
     def write(rows: Any, _: int) -> None:
         dated = rows.selectExpr("*", "cast(timestamp as date) as date")
-        dated.write.partitionBy("date").option("compression", "zstd").parquet(str(target / TOPIC))
+        dated.write.partitionBy("date").option("compression", "zstd").parquet(f"{target}/{TOPIC}")
 
     return _started(_rows(session, address).writeStream.foreachBatch(write), target)
 
 
-def _started(writer: Any, target: Path) -> Any:
-    writer = writer.option("checkpointLocation", str(target / "_checkpoint"))
+def _started(writer: Any, target: str) -> Any:
+    writer = writer.option("checkpointLocation", f"{target}/_checkpoint")
     return writer.trigger(availableNow=True).start()
 
 
@@ -173,18 +186,20 @@ WAYS = {
     "parquet": _archive("parquet"),
     "delta": _archive("delta"),
     "iceberg": _archive("iceberg"),
+    "s3-parquet": _archive("parquet"),
+    "s3-delta": _archive("delta"),
     "records": _records,
     "native": _native,
 }
 
 
-def verified(target: Path, format: str, rows: int) -> int:
+def verified(target: str, format: str, rows: int) -> int:
     """Read all back; gives how many bytes the table takes."""
-    table = open_table(format, target / TOPIC, **DAYS)
-    paths = [str(target / TOPIC / each.path) for each in table.files()]
-    found = pa.dataset.dataset(paths, format="parquet").to_table(
-        columns=["partition", "offset", "value", "key", "timestamp"]
-    )
+    table = open_table(format, f"{target}/{TOPIC}", **DAYS)
+    store = store_of(table.location)
+    paths = [store.path(each.path) for each in table.files()]
+    files = pa.dataset.dataset(paths, format="parquet", filesystem=store.filesystem)
+    found = files.to_table(columns=["partition", "offset", "value", "key", "timestamp"])
     assert found.num_rows == rows // PARTITIONS * PARTITIONS, (found.num_rows, rows)
     numbers = pc.binary_slice(found["value"], 0, 10).cast(pa.string()).cast(pa.int64())
     assert numbers.equals(found["offset"]), "a value is not where it belongs"

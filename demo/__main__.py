@@ -130,6 +130,7 @@ class Demo:
             broker = Broker(self._folder)
             stack.callback(broker.close)
             if self._options.lake == "s3":
+                self._say("lake", "an object store and a REST catalog are starting")
                 self._lake = ObjectLake(self._folder)
                 stack.callback(self._lake.close)
                 self._move_lake(self._lake)

@@ -47,8 +47,7 @@ class ObjectLake:
             self.store = self._start("-c", STORE.format(bucket=BUCKET), what="object store")
             (folder / "catalog").mkdir(exist_ok=True)
             self.catalog = self._start(
-                "-m",
-                "demo.rest_catalog",
+                str(Path(__file__).with_name("rest_catalog.py")),
                 str(folder / "catalog" / "catalog.db"),
                 f"warehouse={PLACE}",
                 f"s3.endpoint={self.store}",

@@ -1,6 +1,6 @@
 """An Iceberg REST catalog for the demo: PyIceberg's SQL catalog behind the few routes it takes.
 
-    python -m demo.rest_catalog DATABASE [NAME=VALUE ...]
+    python demo/rest_catalog.py DATABASE [NAME=VALUE ...]
 
 Prints its URL.  The properties are PyIceberg's, as `s3.endpoint`.  One commit at a time, no logins:
 for a lake of one's own there are Polaris, Nessie, Lakekeeper, Unity and others.

@@ -17,7 +17,9 @@ from pyiceberg.utils.config import Config
 
 from bench.kafka_connector import NotToBeHad
 from goqueue.spark.lake import LakeTable, MarksMoved, open_table
+from goqueue.spark.lake.store import store_of
 from goqueue.spark.runtime.java import find_java
+from tests.conformance.iceberg_rest.proxy import Blow, CommitProxy
 from tests.conformance.iceberg_rest.server import RestCatalogServer, fetch_jars
 from tests.unit.spark.lake.object_store import KEYS, object_store, point_to
 from tests.unit.spark.lake.readers import read_from_store
@@ -37,16 +39,21 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestCata
         pytest.skip(f"Apache's REST catalog is not to be had: {error}")
     with object_store() as store:
         point_to(monkeypatch, store)
+        store_of.cache_clear()  # it has connections to the store of another test
         java = find_java({**os.environ, **KEYS}).command
         server = RestCatalogServer(class_path, java, tmp_path / "catalog.db", store)
-        monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", "rest")
-        monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", server.url)
-        monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
         server.start()
         try:
+            point_catalog_to(monkeypatch, server.url)
             yield server
         finally:
             server.kill()
+
+
+def point_catalog_to(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", "rest")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", url)
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
 
 
 def open_again() -> LakeTable:
@@ -76,3 +83,27 @@ def test_a_table_lives_in_a_rest_catalog():
     assert len(table.files()) == 2
     table.vacuum(hours=0, dry_run=False)
     assert (offsets(), open_again().marks([MARK])) == ([0, 1, 86_400], {MARK: 2})
+
+
+@pytest.mark.parametrize("blow", ["before", "after"])
+def test_a_catalog_that_dies_in_a_commit_leaves_all_of_it_or_nothing(
+    server: RestCatalogServer, monkeypatch: pytest.MonkeyPatch, blow: Blow
+):
+    """The client cannot know which; the marks do."""
+    table = open_again()
+    table.ensure(SCHEMA)
+    with CommitProxy(server.url, server.restart).running() as proxy:
+        point_catalog_to(monkeypatch, proxy.url)
+        table = open_again()
+        files = written(table, rows(0, 1))
+        proxy.blows.append(blow)
+        with pytest.raises((MarksMoved, OSError)):
+            table.commit(files, {MARK: 2}, {})
+        assert proxy.struck == [blow]
+        table = open_again()
+        if blow == "after":
+            assert table.marks([MARK]) == {MARK: 2}
+        else:
+            assert table.marks([MARK]) == {}
+            table.commit(files, {MARK: 2}, {})
+        assert offsets() == [0, 1]

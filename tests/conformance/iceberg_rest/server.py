@@ -68,6 +68,11 @@ class RestCatalogServer:
         line = self._process.stdout.readline()
         assert line.startswith("port "), self._log.read_text()[-3000:]
 
+    def restart(self) -> None:
+        """On the same port, with all that it had committed."""
+        self.kill()
+        self.start()
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(STOP_S)
