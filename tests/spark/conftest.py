@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import Result
 
 from goqueue.client.kafka import LATEST, KafkaClient
 from goqueue.model.batch import encode
@@ -25,6 +26,7 @@ from goqueue.spark.source.partition_reader import read
 from goqueue.spark.source.plan import OffsetRange
 from goqueue.spark.source.read_plan import ReadPlan
 from tests.conformance.server import Server
+from tests.unit.cli.invocation import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +130,17 @@ def spark(spark_session: "SparkSession") -> "Iterator[SparkSession]":
     yield spark_session
     for query in spark_session.streams.active:
         query.stop()
+
+
+@pytest.fixture
+def run_here(
+    spark: "SparkSession", broker: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """`run_here("pipeline", "sql", text)`: a command in this process, in the session there is."""
+    monkeypatch.setattr("goqueue.spark.runtime.job_runner.session", lambda **_: spark)
+    monkeypatch.setattr("goqueue.spark.runtime.job_runner._close", lambda _: None)
+    monkeypatch.setenv("GOQUEUE_BOOTSTRAP", broker)
+    return run
 
 
 @pytest.fixture

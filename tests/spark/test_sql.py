@@ -199,3 +199,11 @@ def test_nothing_to_follow(spark, client, broker):
         follow(spark, frame, lambda batch, rows: None, rows_max=1),
     ):
         pass
+
+
+def test_sql_at_the_command_line(run_here, fill, topic):
+    fill(topic, 0, [json.dumps({"id": each, "store": f"s{each % 3}"}) for each in range(9)])
+    text = f"select store, count(*) as n from `{topic}` group by store order by store"
+    done = run_here("pipeline", "sql", text, "--limit", "2", "-o", "json", code=0)
+    assert json.loads(done.stdout) == [{"store": "s0", "n": 3}, {"store": "s1", "n": 3}]
+    assert done.stderr == "there are more rows; --limit shows more than 2\n"

@@ -1,0 +1,113 @@
+"""What the guides to pipelines and archives show, run: every pipeline, and every command that ends.
+
+In the session of the other tests, so that a command costs seconds.  Commands without an end get
+`--once`; those that need another machine, a store or a service are named here with the reason.
+"""
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.client import Client, Message
+from goqueue.model.times import parse_time
+from goqueue.spark.pipelines.job import PipelineJob
+from goqueue.spark.pipelines.model import TopicSource
+from goqueue.spark.pipelines.places import Places
+from goqueue.spark.pipelines.reading import read_pipeline
+from tests.unit.spark.pipelines.test_guide import FOUND, GUIDES
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+DEMO = GUIDES.parents[1] / "demo"
+BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LEFT_OUT = {
+    "s3://": "an object store: tests/spark/lake_crashes",
+    "--follow": "no end: tests/spark/test_sql.py",
+    "pipeline serve": "no end: tests/spark/test_pipeline_serve.py",
+    "pipeline list": "a service: tests/unit/cli/commands/pipeline/test_served.py",
+    "pipeline status": "a service",
+    "pipeline logs": "a service",
+    "pipeline stop": "a service",
+    "pipeline restart": "a service",
+    "pipeline reset": "a service",
+    "orders_dlq": "there are no bad rows in this example",
+}
+ORDER = {"id": 7, "store": "lahore", "customer": "a", "amount": 99.5, "price": 120.0}
+
+
+@pytest.fixture
+def http(client: Any) -> Iterator[Client]:
+    with Client(client.http_url()) as found:
+        yield found
+
+
+def make_topics(http: Client, names: set[str]) -> None:
+    for name in names - {each.name for each in http.topics()}:
+        http.create_topic(name, partitions=2, settings={"retention.ms": "-1"})
+
+
+@pytest.mark.parametrize(("page", "text"), FOUND, ids=[page for page, _ in FOUND])
+def test_a_pipeline_of_a_guide_runs(
+    spark: Any, broker: str, http: Client, tmp_path: Path, page: str, text: str
+):
+    pipeline = read_pipeline(text, variables={"GOQUEUE_BOOTSTRAP": broker, "DEMO_FOLDER": "."})
+    topics = {
+        name
+        for source in pipeline.sources.values()
+        if isinstance(source, TopicSource)
+        for name in source.topics or [source.topic or ""]
+    }
+    make_topics(http, topics)
+    shutil.copy(DEMO / "stores.json", tmp_path)
+    places = Places(broker, tmp_path, "checkpoints", pipeline.name)
+    for query in PipelineJob(spark, pipeline, places).start(lambda *_: None, once=True):
+        query.awaitTermination()
+
+
+def commands(page: str) -> list[str]:
+    lines = [
+        line.strip()
+        for block in BLOCK.findall((GUIDES / page).read_text(encoding="utf-8"))
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
+    return [
+        line
+        for line in lines
+        if line.startswith("goqueue pipeline ") and not any(each in line for each in LEFT_OUT)
+    ]
+
+
+@pytest.mark.parametrize("page", ["pipelines.md", "archives.md"])
+def test_the_commands_of_a_guide_run(
+    page: str,
+    run_here: Callable[..., Any],
+    http: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(tmp_path)
+    at = "2026-01-31T12:30:00Z"
+    at_ms = parse_time(at)
+    make_topics(http, {"orders", "clicks", "orders.large", "orders.eu"})
+    for name in ("orders", "clicks", "orders.large", "orders.eu"):
+        value = json.dumps({**ORDER, "at": at})
+        http.publish(name, [Message(value, key="a", timestamp=at_ms) for _ in range(4)])
+    shutil.copy(DEMO / "orders.yaml", tmp_path)
+    shutil.copy(DEMO / "orders.yaml", tmp_path / "new.yaml")
+    shutil.copy(DEMO / "stores.json", tmp_path)
+    monkeypatch.setenv("DEMO_FOLDER", str(tmp_path))
+    found = commands(page)
+    assert len(found) >= 6
+    for line in found:
+        words = shlex.split(line, comments=True)[1:]
+        is_endless = words[1] == "archive" or words[1:3] == ["run", "orders.yaml"]
+        if is_endless and "--once" not in words and "--dry-run" not in words:
+            words.append("--once")
+        done = run_here(*words)
+        assert done.exit_code == 0, f"{line}\n{done.output}"
