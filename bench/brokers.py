@@ -92,7 +92,8 @@ class GoQueue(Broker):
         self.facts = installed_facts(executable)
         self.version = str(self.facts["version"])
 
-    def start(self) -> None:
+    def start(self, *, is_plain: bool = True) -> None:
+        """A port that speaks TLS is not asked for an answer."""
         argv = [self._executable, "server", "--data-dir", str(self.directory / "data")]
         argv += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", *self._arguments]
         log = self.directory / "goqueue.log"
@@ -103,7 +104,16 @@ class GoQueue(Broker):
                 raise Failed(f"goqueue is not ready:\n{process.tail()}")
             time.sleep(0.005)
         self.kafka, self.http = line.groups()
-        self._wait_until_it_answers(process)
+        if is_plain:
+            self._wait_until_it_answers(process)
+
+
+def login_arguments(directory: Path, admin: str, password: str) -> list[str]:
+    """For a server that asks who its clients are, and its administrator."""
+    directory.mkdir(exist_ok=True)
+    file = directory / "password"
+    file.write_text(password)
+    return ["--auth", "--init-admin", admin, "--set", f"auth.init_admin_password_file={file}"]
 
 
 def environment_without_src() -> dict[str, str]:

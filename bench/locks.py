@@ -12,7 +12,6 @@ import os
 import statistics
 import subprocess
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,11 @@ import confluent_kafka
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.brokers import READY_LINE, environment_without_src, installed_goqueue
-from bench.process import Process
+from bench.brokers import GoQueue, installed_goqueue, login_arguments
+from bench.sending import send_all, timed
 
 SIZE = 1024
 MODES = ("plain", "auth", "tls", "both")
-READY_SECONDS_MAX = 120.0
 PASSWORD = "a password of the benchmark"
 
 
@@ -34,34 +32,26 @@ class Server:
     def __init__(self, directory: Path, mode: str, executable: str) -> None:
         self.mode = mode
         directory.mkdir()
-        argv = [executable, "server", "--data-dir", str(directory / "data")]
-        argv += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        arguments: list[str] = []
         self.login: dict[str, Any] = {"log_level": 0}
         is_tls, has_auth = mode in ("tls", "both"), mode in ("auth", "both")
         if has_auth:
-            password = directory / "password"
-            password.write_text(PASSWORD)
-            argv += ["--auth", "--init-admin", "bench"]
-            argv += ["--set", f"auth.init_admin_password_file={password}"]
+            arguments += login_arguments(directory, "bench", PASSWORD)
             self.login |= {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "bench"}
             self.login |= {"sasl.password": PASSWORD}
         if is_tls:
             _make_certificate(directory)
-            argv += ["--tls-cert", str(directory / "cert.pem")]
-            argv += ["--tls-key", str(directory / "key.pem")]
+            arguments += ["--tls-cert", str(directory / "cert.pem")]
+            arguments += ["--tls-key", str(directory / "key.pem")]
             self.login["ssl.ca.location"] = str(directory / "cert.pem")
         protocol = f"{'SASL_' if has_auth else ''}{'SSL' if is_tls else 'PLAINTEXT'}"
         self.login["security.protocol"] = protocol
-        self.process = Process(argv, directory / "log", env=environment_without_src())
-        deadline = time.monotonic() + READY_SECONDS_MAX
-        while not (line := READY_LINE.search(self.process.output.read_text(errors="replace"))):
-            self.process.demand_alive()
-            assert time.monotonic() < deadline, self.process.tail()
-            time.sleep(0.05)
-        self.login["bootstrap.servers"] = line[1]
+        self.broker = GoQueue(directory, executable, arguments)
+        self.broker.start(is_plain=not is_tls)
+        self.login["bootstrap.servers"] = self.broker.kafka
 
     def cpu_seconds(self) -> float:
-        return self.process.usage().cpu_seconds
+        return self.broker.usage().cpu_seconds
 
 
 def _make_certificate(directory: Path) -> None:
@@ -80,7 +70,7 @@ def main() -> None:
         servers = []
         for mode in MODES:
             server = Server(Path(directory) / mode, mode, installed_goqueue())
-            stack.callback(server.process.stop)
+            stack.callback(server.broker.stop)
             servers.append(server)
         for server in servers:
             _pass(server, given.messages // 10)  # a warm-up
@@ -100,17 +90,7 @@ def _pass(server: Server, messages: int) -> tuple[float, float, float, float]:
     producer = confluent_kafka.Producer({**server.login, **more})
     producer.list_topics(topic, 20)
     value = os.urandom(SIZE)
-    cpu, began = server.cpu_seconds(), time.perf_counter()
-    for _ in range(messages):
-        while True:
-            try:
-                producer.produce(topic, value)
-                break
-            except BufferError:
-                producer.poll(0.01)
-    left = producer.flush(120)
-    assert left == 0, f"{left} messages were not acknowledged"
-    written = time.perf_counter() - began, server.cpu_seconds() - cpu
+    written = timed(lambda: send_all(producer, topic, value, messages), server.cpu_seconds)
     read = _read(server, topic, messages)
     admin.delete_topics([topic])[topic].result(20)
     return *written, *read
@@ -120,14 +100,16 @@ def _read(server: Server, topic: str, messages: int) -> tuple[float, float]:
     consumer = confluent_kafka.Consumer(
         {**server.login, "group.id": topic, "fetch.message.max.bytes": 8 << 20}
     )
-    cpu, began = server.cpu_seconds(), time.perf_counter()
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    count = 0
-    while count < messages:
-        found = consumer.consume(10_000, 10)
-        assert found, f"{count} of {messages} messages were read"
-        count += len(found)
-    taken = time.perf_counter() - began, server.cpu_seconds() - cpu
+
+    def read() -> None:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        count = 0
+        while count < messages:
+            found = consumer.consume(10_000, 10)
+            assert found, f"{count} of {messages} messages were read"
+            count += len(found)
+
+    taken = timed(read, server.cpu_seconds)
     consumer.close()
     return taken
 

@@ -12,7 +12,6 @@ import json
 import os
 import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers import GoQueue, installed_goqueue
+from bench.sending import send_all, timed
 
 SIZE = 1024
 MODES = {"off": "off", "id": "id", "full": "full", "full, open": "full"}
@@ -104,26 +104,14 @@ def _pass(broker: GoQueue, mode: str, messages: int) -> tuple[float, float]:
         }
     )
     producer.list_topics(topic, 20)
-    cpu, began = broker.usage().cpu_seconds, time.perf_counter()
-    _send(producer, topic, value, messages)
-    taken = time.perf_counter() - began, broker.usage().cpu_seconds - cpu
+    taken = timed(
+        lambda: send_all(producer, topic, value, messages), lambda: broker.usage().cpu_seconds
+    )
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.kafka, "group.id": "bench"})
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 20) == (0, messages)
     consumer.close()
     admin.delete_topics([topic])[topic].result(20)
     return taken
-
-
-def _send(producer: Any, topic: str, value: bytes, messages: int) -> None:
-    for _ in range(messages):
-        while True:
-            try:
-                producer.produce(topic, value)
-                break
-            except BufferError:
-                producer.poll(0.01)
-    left = producer.flush(120)
-    assert left == 0, f"{left} messages were not acknowledged"
 
 
 def _register(broker: GoQueue, topic: str) -> int:

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.brokers import GoQueue, installed_goqueue
+from bench.brokers import GoQueue, installed_goqueue, login_arguments
 
 QUIET, LOUD, ROOT = "quiet", "loud", "root"
 PAUSE_SECONDS = 0.005  # between messages of the quiet tenant
@@ -112,11 +112,7 @@ def main() -> None:
     parser.add_argument("--floods", type=int, default=2)
     asked = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="tenants-", dir=Path.cwd()))
-    password = directory / "password"
-    password.write_text(ROOT)
-    arguments = ["--auth", "--init-admin", ROOT]
-    arguments += ["--set", f"auth.init_admin_password_file={password}"]
-    broker = GoQueue(directory, installed_goqueue(), arguments)
+    broker = GoQueue(directory, installed_goqueue(), login_arguments(directory, ROOT, ROOT))
     passes: dict[str, list[list[float]]] = {"alone": [], "flooded": []}
     try:
         broker.start()

@@ -1,9 +1,11 @@
-"""Wrong passwords in masses: `python -m bench.wrong_passwords [--attempts N] [--connections N]`.
+"""Wrong passwords in masses: `python -m bench.wrong_passwords [--attempts N] [--addresses N]`.
 
-A server with logins, guessers on many connections that try passwords over HTTP and over Kafka's
-protocol (PLAIN), for users that exist and others that do not, and beside them one client that
-publishes as it did before.  Shown are what the guessers were told, the good client's times without
-and with them, and the server's memory.  Nothing is published wrongly, nobody gets in.
+A server with logins, and guessers at many addresses (127.1.0.1 and on) that try passwords over HTTP
+and over Kafka's protocol (PLAIN), for users that exist and others that do not.  A few guess at the
+address from which the good client has logged in: these are not refused, so that nobody locks the
+client out, and are answered later and later instead.  Beside them the good client publishes as it
+did before.  Shown are what the guessers were told, the good client's times without and with them,
+and the server's memory and CPU.  Nothing is published wrongly, nobody gets in.
 """
 
 import argparse
@@ -14,62 +16,64 @@ import struct
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
-from bench.brokers import READY_LINE, environment_without_src, installed_goqueue
-from bench.process import Process
+from bench import machine
+from bench.brokers import GoQueue, installed_goqueue, login_arguments
 
 PASSWORD = "the right password"
-READY_SECONDS_MAX = 120.0
 GOOD_REQUESTS = 200
 GUESSED_USERS = 50  # of which one exists
+BESIDE = 2  # guessers at the good client's own address
+OWN_ADDRESS = "127.0.0.1"
+
+
+class Server(NamedTuple):
+    url: str
+    kafka: str
 
 
 async def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--attempts", type=int, default=100_000)
-    options.add_argument("--connections", type=int, default=64)
+    options.add_argument("--addresses", type=int, default=62)
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as directory:
-        process, kafka, url = _start(Path(directory))
+        place = Path(directory)
+        broker = GoQueue(place, installed_goqueue(), login_arguments(place, "root", PASSWORD))
+        broker.start()
         try:
-            async with good_client(url, ("root", PASSWORD)) as client:
-                before = await publish_times(client, GOOD_REQUESTS)
-                memory = process.usage().resident_bytes
-                began = time.perf_counter()
-                guessing = asyncio.create_task(guess(url, kafka, given.attempts, given.connections))
-                during = []
-                while not guessing.done():
-                    during += await publish_times(client, 20)
-                told = await guessing
-                seconds = time.perf_counter() - began
-            grown = process.usage().resident_bytes - memory
-            print(f"{given.attempts} attempts in {seconds:.1f} s: {dict(told)}")
-            for name, times in (("before", before), ("during", during)):
-                low, high = statistics.median(times), sorted(times)[int(len(times) * 0.99)]
-                print(f"publish {name}: median {low * 1e3:.1f} ms, p99 {high * 1e3:.1f} ms")
-            print(f"memory grew by {grown >> 10} kB, to {(memory + grown) >> 10} kB")
+            await _measure(broker, given.attempts, given.addresses)
         finally:
-            process.stop()
+            broker.stop()
 
 
-def _start(directory: Path) -> tuple[Process, str, str]:
-    password = directory / "password"
-    password.write_text(PASSWORD)
-    argv = [installed_goqueue(), "server", "--data-dir", str(directory / "data"), "--auth"]
-    argv += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--init-admin", "root"]
-    argv += ["--set", f"auth.init_admin_password_file={password}"]
-    process = Process(argv, directory / "log", env=environment_without_src())
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    while not (line := READY_LINE.search(process.output.read_text(errors="replace"))):
-        process.demand_alive()
-        assert time.monotonic() < deadline, process.tail()
-        time.sleep(0.05)
-    return process, line[1], line[2]
+async def _measure(broker: GoQueue, attempts: int, addresses: int) -> None:
+    async with good_client(broker.http, ("root", PASSWORD)) as client:
+        before = await publish_times(client, GOOD_REQUESTS)
+        first, began = broker.usage(), time.perf_counter()
+        server = Server(broker.http, broker.kafka)
+        guessing = asyncio.create_task(guess(server, attempts, addresses))
+        during, memory = [], [first.resident_bytes]
+        while not guessing.done():
+            during += await publish_times(client, 20)
+            memory.append(broker.usage().resident_bytes)
+        told, seconds = await guessing, time.perf_counter() - began
+    cpu = broker.usage().cpu_seconds - first.cpu_seconds
+    print(f"{attempts} attempts in {seconds:.0f} s, {cpu:.0f} s CPU of the server: {dict(told)}")
+    for name, times in (("before", before), ("during", during)):
+        low, high = statistics.median(times), sorted(times)[int(len(times) * 0.99)]
+        print(f"publish {name}: median {low * 1e3:.1f} ms, p99 {high * 1e3:.1f} ms")
+    tenth = max(1, len(memory) // 10)
+    figures = [first.resident_bytes, max(memory[-tenth * 5 : -tenth]), memory[-1]]
+    print("memory at the start, at most in the second half, at the end (MB):", end=" ")
+    print(", ".join(f"{each / 1e6:.1f}" for each in figures))
+    print(f"load of the machine: {machine.load_average()}")
 
 
 @asynccontextmanager
@@ -90,26 +94,36 @@ async def publish_times(client: httpx.AsyncClient, count: int) -> list[float]:
     return found
 
 
-async def guess(url: str, kafka: str, attempts: int, connections: int) -> Counter[str]:
+async def guess(server: Server, attempts: int, addresses: int) -> Counter[str]:
     """What the guessers were told; half of them speak Kafka's protocol."""
     numbers = iter(range(attempts))
     told: Counter[str] = Counter()
-
-    async def over_http() -> None:
-        limits = httpx.Limits(max_connections=1)
-        async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
-            for number in numbers:
-                pair = base64.b64encode(_pair(number)).decode()
-                answer = await client.get("/topics", headers={"Authorization": f"Basic {pair}"})
-                told[f"http {answer.status_code}"] += 1
-
-    async def over_kafka() -> None:
-        for number in numbers:
-            told[await _try_plain(kafka, _pair(number, b"\0"))] += 1
-
-    workers = [over_http() if each % 2 else over_kafka() for each in range(connections)]
-    await asyncio.gather(*workers)
+    far = [f"127.1.{number >> 8}.{number & 255}" for number in range(1, addresses + 1)]
+    guessers = [
+        (_guess_over_http if place % 2 else _guess_over_kafka)(server, address, numbers, told)
+        for place, address in enumerate([*far, *[OWN_ADDRESS] * BESIDE])
+    ]
+    await asyncio.gather(*guessers)
     return told
+
+
+async def _guess_over_http(
+    server: Server, address: str, numbers: Iterator[int], told: Counter[str]
+) -> None:
+    limits = httpx.Limits(max_connections=1)
+    transport = httpx.AsyncHTTPTransport(local_address=address, limits=limits)
+    async with httpx.AsyncClient(base_url=server.url, timeout=120, transport=transport) as client:
+        for number in numbers:
+            pair = base64.b64encode(_pair(number)).decode()
+            answer = await client.get("/topics", headers={"Authorization": f"Basic {pair}"})
+            told[f"http {answer.status_code}"] += 1
+
+
+async def _guess_over_kafka(
+    server: Server, address: str, numbers: Iterator[int], told: Counter[str]
+) -> None:
+    for number in numbers:
+        told[await _try_plain(server.kafka, address, _pair(number, b"\0"))] += 1
 
 
 def _pair(number: int, separator: bytes = b":") -> bytes:
@@ -118,9 +132,9 @@ def _pair(number: int, separator: bytes = b":") -> bytes:
     return before + user + separator + b"guess%d" % number
 
 
-async def _try_plain(address: str, message: bytes) -> str:
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+async def _try_plain(server: str, address: str, message: bytes) -> str:
+    host, _, port = server.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(address, 0))
     try:
         name = b"PLAIN"
         handshake = struct.pack(">hhih", 17, 1, 1, -1) + struct.pack(">h", len(name)) + name

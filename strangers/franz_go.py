@@ -4,13 +4,16 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
+from bench.brokers import GoQueue, installed_goqueue, login_arguments
 from strangers.suite import Outcome, Result, Suite, Unavailable, demand, execute
 
 RUN_SECONDS_MAX = 3_000
+USER = "franz"  # and its password
 RECORDS = "20000"  # of each test that moves many; the suite's own default is 500,000
 
 # At the margin: tests inside tests are indented, and not counted.
@@ -45,8 +48,22 @@ class FranzGo(Suite):
             argv += [f"-test.run=^({'|'.join(tests)})$"]
         environment = {"KGO_SEEDS": address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": RECORDS}
         package = self.directory / "source" / "pkg" / "kgo"
-        execute(argv, package, log=log, env=environment, seconds_max=RUN_SECONDS_MAX + 60)
+        with _guarded_broker(report / "guarded") as guarded:
+            environment |= {"KGO_TEST_SCRAM_SEEDS": guarded, "KGO_TEST_SCRAM": f"{USER}:{USER}:256"}
+            execute(argv, package, log=log, env=environment, seconds_max=RUN_SECONDS_MAX + 60)
         return results(log.read_text(errors="replace"))
+
+
+@contextmanager
+def _guarded_broker(directory: Path) -> Iterator[str]:
+    """The address of a second broker, at which clients have to log in: for the tests of SCRAM."""
+    arguments = login_arguments(directory, USER, USER)
+    broker = GoQueue(directory, installed_goqueue(), arguments)
+    broker.start()
+    try:
+        yield broker.kafka
+    finally:
+        broker.remove()
 
 
 def _downloaded(module: str) -> Path:

@@ -11,11 +11,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
+import msgspec
 import pytest
 
+from goqueue.model.config import AuthConfig
 from goqueue.wire.apis import ApiKey
+from tests.conformance.conftest import free_port_config
 from tests.conformance.group_server import GroupServer
 from tests.conformance.raw import RawClient, raw_client
+from tests.conformance.server import Server
 
 SOURCE = Path(__file__).with_name("franz")
 GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
@@ -60,20 +65,49 @@ def go(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def run(franz: Path, *arguments: str, scram: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(franz), *arguments, str(COUNT)],
+        env={**os.environ, "FRANZ_SCRAM": scram},
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+
+
 @pytest.mark.timeout(BUILD_S + RUN_S)
 @pytest.mark.parametrize("balancer", ["range", "cooperative-sticky"])
 def test_members_of_a_classic_group_take_over_at_the_committed_offsets(
     franz: Path, server: GroupServer, balancer: str
 ) -> None:
     topic = server.topic(PARTITIONS)
-    command = [str(franz), server.address, topic, f"{topic}-readers", balancer, str(COUNT)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
+    done = run(franz, server.address, topic, f"{topic}-readers", balancer)
     assert done.returncode == 0, done.stderr
     read = [line.split() for line in done.stdout.splitlines()]
     assert sorted(int(value) for *_, value in read) == list(range(3 * COUNT))
     phases = [Counter(member for member, *_ in read[at : at + COUNT]) for at in (0, COUNT)]
     assert phases[0] == {"first": COUNT}
     assert set(phases[1]) == {"first", "second"}
+
+
+@pytest.mark.timeout(BUILD_S + RUN_S)
+def test_clients_log_in_by_scram(franz: Path, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s3cret")
+    file = str(tmp_path / "password")
+    auth = AuthConfig(enabled=True, init_admin="root", init_admin_password_file=file)
+    server = Server(msgspec.structs.replace(free_port_config(tmp_path / "data"), auth=auth)).start()
+    try:
+        body = {"name": "t", "partitions": PARTITIONS}
+        httpx.post(f"http://{server.http_address}/topics", json=body, auth=("root", "s3cret"))
+        for strength in ("256", "512"):
+            told = run(franz, server.address, "t", "g", "range", scram=f"{strength} root s3cret")
+            assert told.returncode == 0, told.stderr
+            assert len(told.stdout.splitlines()) == 3 * COUNT
+        refused = run(franz, server.address, "t", "g", "range", scram="512 root wrong")
+        assert "SASL_AUTHENTICATION_FAILED" in refused.stderr, refused.stderr
+    finally:
+        server.stop()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ there is no Java or no Maven: `pytest -m slow tests/conformance/test_java.py`.
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,13 @@ from tests.conformance.conftest import MakeTopic
 from tests.conformance.server import Server
 
 VERSION = "4.3.1"
-LIBRARIES = Path.home() / ".cache" / "goqueue-java" / VERSION
-POM = f"""<project><modelVersion>4.0.0</modelVersion>
+CACHE = Path.home() / ".cache" / "goqueue-java"
+LIBRARIES = CACHE / VERSION
+POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>goqueue</groupId><artifactId>java-tools</artifactId><version>1</version>
 <dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId>
-<version>{VERSION}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId>
+<version>{version}</version></dependency>
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId>
 <version>1.7.36</version></dependency>
 </dependencies></project>
@@ -37,23 +39,35 @@ pytestmark = [
 
 @pytest.fixture(scope="module", autouse=True)
 def libraries() -> None:
-    if LIBRARIES.is_dir():
+    fetch("kafka-tools", LIBRARIES)
+
+
+def fetch(artifact: str, directory: Path) -> None:
+    """Kafka's artifact and what it needs, unless they are there."""
+    if directory.is_dir():
         return
-    LIBRARIES.parent.mkdir(parents=True, exist_ok=True)
-    pom = LIBRARIES.parent / "pom.xml"
-    pom.write_text(POM)
-    output = f"-DoutputDirectory={LIBRARIES}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    pom = CACHE / f"{artifact}.xml"
+    pom.write_text(POM.format(artifact=artifact, version=VERSION))
+    output = f"-DoutputDirectory={directory}"
     command = ["mvn", "-q", "-f", str(pom), "dependency:copy-dependencies", output]
     subprocess.run(command, check=True, timeout=500, capture_output=True)
 
 
-def java(tool: str, *arguments: str, given: str = "") -> str:
-    command = ["java", "-cp", f"{LIBRARIES}/*", f"{TOOLS}.{tool}", *arguments]
-    done = subprocess.run(
-        command, input=given, capture_output=True, text=True, timeout=90, check=False
-    )
+def java(tool: str, *arguments: str, given: str = "", options: Sequence[str] = ()) -> str:
+    done = run_java(LIBRARIES, f"{TOOLS}.{tool}", *arguments, given=given, options=options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def run_java(
+    libraries: Path, name: str, *arguments: str, given: str = "", options: Sequence[str] = ()
+) -> "subprocess.CompletedProcess[str]":
+    """A class with its arguments; `options` are Java's own."""
+    command = ["java", *options, "-cp", f"{libraries}/*", name, *arguments]
+    return subprocess.run(
+        command, input=given, capture_output=True, text=True, timeout=90, check=False
+    )
 
 
 @pytest.fixture

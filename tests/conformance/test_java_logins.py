@@ -14,11 +14,13 @@ from tests.conformance.test_java import java, libraries
 
 __all__ = ["libraries"]  # the fixture: it fetches the tools
 
+PACKAGE = "org.apache.kafka.common.security"
 MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "PLAIN": f"{PACKAGE}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{PACKAGE}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{PACKAGE}.scram.ScramLoginModule",
 }
+OAUTHBEARER = "OAUTHBEARER"
 
 pytestmark = [
     pytest.mark.slow,
@@ -48,6 +50,18 @@ def command_config(guarded: Guarded, mechanism: str) -> str:
         both.write_text("".join(Path(each).read_text() for each in reversed(files)))
         settings |= {"security.protocol": "SSL", "ssl.keystore.type": "PEM"}
         settings["ssl.keystore.location"] = str(both)
+    elif mechanism == OAUTHBEARER:
+        token = guarded.directory / "token"
+        token.write_text(guarded.token())
+        settings |= {
+            "sasl.mechanism": OAUTHBEARER,
+            "sasl.jaas.config": f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule required;",
+            "sasl.login.callback.handler.class": (
+                f"{PACKAGE}.oauthbearer.OAuthBearerLoginCallbackHandler"
+            ),
+            "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.oauthbearer.FileJwtRetriever",
+            "sasl.oauthbearer.token.endpoint.url": token.as_uri(),
+        }
     else:
         module = f'{MODULES[mechanism]} required username="root" password="s3cret";'
         settings |= {"sasl.mechanism": mechanism, "sasl.jaas.config": module}
@@ -56,13 +70,19 @@ def command_config(guarded: Guarded, mechanism: str) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("mechanism", [*MODULES, "certificate"])
+@pytest.mark.parametrize("mechanism", [*MODULES, OAUTHBEARER, "certificate"])
 def test_java_writes_and_reads(guarded: Guarded, mechanism: str):
     config, topic = command_config(guarded, mechanism), f"java-{mechanism}"
     at = ("--bootstrap-server", guarded.server.address, "--topic", topic)
-    java("ConsoleProducer", *at, "--command-config", config, given="one\ntwo\n")
+    # Java reads tokens from places that its owner allows.
+    place = (guarded.directory / "token").as_uri()
+    options = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={place}"]
+    options += [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={guarded.directory / 'token'}"]
+    written = "one\ntwo\n"
+    java("ConsoleProducer", *at, "--command-config", config, given=written, options=options)
     read = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "60000")
-    found = java("consumer.ConsoleConsumer", *at, "--command-config", config, *read)
+    login = ("--command-config", config)
+    found = java("consumer.ConsoleConsumer", *at, *login, *read, options=options)
     assert sorted(found.split()) == ["one", "two"]
 
 

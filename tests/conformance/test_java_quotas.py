@@ -1,22 +1,13 @@
 """Apache Kafka's `kafka-configs.sh` sets quotas of users, clients and addresses."""
 
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.conformance.server import Server
-from tests.conformance.test_java import VERSION
+from tests.conformance.test_java import CACHE, VERSION, fetch, run_java
 
-LIBRARIES = Path.home() / ".cache" / "goqueue-java" / f"{VERSION}-core"
-POM = f"""<project><modelVersion>4.0.0</modelVersion>
-<groupId>goqueue</groupId><artifactId>java-core</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
-<version>{VERSION}</version></dependency>
-</dependencies></project>
-"""
+CORE = CACHE / f"{VERSION}-core"
 USER = ("--entity-type", "users", "--entity-name", "alice")
 CLIENT = ("--entity-type", "clients", "--entity-name", "app")
 OTHERS = ("--entity-type", "clients", "--entity-default")
@@ -32,20 +23,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module", autouse=True)
 def libraries() -> None:
-    if LIBRARIES.is_dir():
-        return
-    LIBRARIES.parent.mkdir(parents=True, exist_ok=True)
-    pom = LIBRARIES.parent / "core.xml"
-    pom.write_text(POM)
-    output = f"-DoutputDirectory={LIBRARIES}"
-    command = ["mvn", "-q", "-f", str(pom), "dependency:copy-dependencies", output]
-    subprocess.run(command, check=True, timeout=500, capture_output=True)
+    fetch("kafka_2.13", CORE)
 
 
 def configure(server: Server, *arguments: str, code: int = 0) -> str:
-    command = ["java", "-cp", f"{LIBRARIES}/*", "kafka.admin.ConfigCommand"]
-    command += ["--bootstrap-server", server.address, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    at = ("--bootstrap-server", server.address)
+    done = run_java(CORE, "kafka.admin.ConfigCommand", *at, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
+from bench.wrong_passwords import Server as Guessed
 from bench.wrong_passwords import good_client, guess, publish_times
 from goqueue.model.config import AuthConfig
 from tests.conformance.conftest import free_port_config
@@ -25,7 +26,7 @@ def test_others_are_served_while_guessers_are_refused_and_counted(tmp_path: Path
     async def story() -> None:
         async with good_client(url, ROOT) as client:
             await publish_times(client, 1)
-            guessing = asyncio.create_task(guess(url, server.address, ATTEMPTS, 16))
+            guessing = asyncio.create_task(guess(Guessed(url, server.address), ATTEMPTS, 14))
             while not guessing.done():
                 await publish_times(client, 5)
             told = await guessing

@@ -101,8 +101,18 @@ class TenantDeleted(msgspec.Struct, frozen=True):
     topics_deleted: int
 
 
+class TenantOnNode(msgspec.Struct, frozen=True):
+    """What a tenant's users did through one node, since it started."""
+
+    node_id: int
+    messages_published: int
+    messages_consumed: int
+    throttled_requests: int
+    connections: int
+
+
 class TenantUsage(msgspec.Struct, frozen=True):
-    """Messages, bytes and connections are those of the node that answers, since it started."""
+    """Messages, bytes and connections are those of all nodes, each since it started."""
 
     id: str
     messages_published: int
@@ -114,6 +124,7 @@ class TenantUsage(msgspec.Struct, frozen=True):
     storage_bytes: int
     topics: int
     partitions: int
+    nodes: list[TenantOnNode]
 
 
 class TenantStats(msgspec.Struct, frozen=True):

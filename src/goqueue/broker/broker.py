@@ -228,6 +228,7 @@ class Broker:
         self.group_configs = GroupConfigs()
         self.groups = Groups(environment.clock, environment.random, coordinator_topics.group_shard)
         self.groups.check_join = self.tenants.check_join
+        self.groups.may_see = self.permissions.shows
         self.queues = Queues(self)
         self.delays = Delays(self, orphans.end_all)
         self.schedules = Schedules(self)

@@ -249,7 +249,9 @@ class Coordinators:
         broker = self._broker
         found, warm = await self._standbys.take(GROUPS_TOPIC, shard)
         machine = found or self._new_group_machine()
-        machine.show_topics(view_of(broker.controller.metadata.topics.values()))
+        machine.show_topics(
+            view_of(broker.controller.metadata.topics.values(), broker.groups.may_see)
+        )
         release = partial(broker.groups.release_when_committed, shard)
         host = await self._internal.open_host(
             GROUPS_TOPIC, machine, release, self._group_upkeep, index=shard, warm=warm

@@ -5,6 +5,7 @@ the data of a deleted topic is removed.  The controller is told of that, so that
 not kept for ever.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
@@ -29,7 +30,17 @@ from goqueue.cluster import (
     TopicDeleted,
     controller,
 )
-from goqueue.cluster.metadata import NodeChanged, PartitionsAdded, TopicCreated
+from goqueue.cluster.metadata import (
+    AclsAdded,
+    AclsRemoved,
+    NodeChanged,
+    PartitionsAdded,
+    RolesSet,
+    TenantRemoved,
+    TenantSet,
+    TopicCreated,
+    UserTenantSet,
+)
 from goqueue.model.errors import (
     GoQueueError,
     LeadershipLost,
@@ -41,6 +52,10 @@ from goqueue.model.ids import NodeId, TopicId
 from goqueue.runtime import Disk
 
 _log = structlog.get_logger("goqueue.broker")
+
+
+# Who may see what.
+PermissionRecord = AclsAdded | AclsRemoved | RolesSet | TenantRemoved | TenantSet | UserTenantSet
 
 
 class ChangingBroker(Protocol):
@@ -70,6 +85,7 @@ class TopicChanges:
         self._broker = broker
         self._disk = disk
         self._start = start
+        self._is_telling = False
         self.is_open = False  # the metadata was read to its end: what comes now is news
 
     def apply(self, metadata: Metadata, record: MetadataRecord) -> None:
@@ -100,6 +116,8 @@ class TopicChanges:
             roles.change(metadata, record.topic_id, record.partition)
         elif isinstance(record, TopicCreated | PartitionsAdded):
             roles.take_of(metadata, [metadata.topic_by_id(record.topic_id)], grown)
+        elif isinstance(record, PermissionRecord) and self.is_open:
+            self._tell_groups_soon()
         elif isinstance(record, NodeChanged) and not metadata.nodes.live(record.node_id):
             broker.cluster.peers.give_up(record.node_id)
 
@@ -113,6 +131,17 @@ class TopicChanges:
                 await broker.groups.topics_changed(broker.controller.metadata.topics.values())
         broker.queues.retry_dead_letters()
         broker.schedules.publisher.retry()
+
+    def _tell_groups_soon(self) -> None:
+        """Regular expressions match what their members may see: that may have changed."""
+        if not self._is_telling:
+            self._is_telling = True
+            self._start(self._tell_groups_once())
+
+    async def _tell_groups_once(self) -> None:
+        await asyncio.sleep(0)  # with what else is changed by the same request
+        self._is_telling = False
+        await self.tell_groups()
 
     async def tell_deleted(self, topic: Topic) -> None:
         if self._broker.groups.is_coordinating:

@@ -23,6 +23,8 @@ class Feature(msgspec.Struct, frozen=True):
 
 DELAYS: Final = "delay.version"
 DELAYS_LEVEL: Final = 2
+SECURITY: Final = "security.version"
+SECURITY_LEVEL: Final = 2
 
 FEATURES: Final[Mapping[str, Feature]] = {
     DELAYS: Feature(
@@ -32,6 +34,12 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "group.version": Feature(1, 1, 1, "The consumer protocol of KIP-848."),
     "metadata.version": Feature(
         25, 25, 25, "What Kafka's tools may take for granted of metadata: 4.0-IV3."
+    ),
+    SECURITY: Feature(
+        1,
+        SECURITY_LEVEL,
+        1,
+        "2: users, API keys, ACLs, quotas and tenants, once all nodes support them.",
     ),
     "share.version": Feature(1, 1, 1, "Share groups, KIP-932."),
     "transaction.version": Feature(

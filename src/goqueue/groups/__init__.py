@@ -70,9 +70,11 @@ from goqueue.groups.statistics import (
     add_up,
 )
 from goqueue.groups.topics import (
+    MaySee,
     TopicFacts,
     Topics,
     TopicsView,
+    Viewer,
     compile_regex,
     in_namespace,
     name_filter,
@@ -110,6 +112,7 @@ __all__ = [
     "JoinedMember",
     "Left",
     "LostMember",
+    "MaySee",
     "MemberAssignment",
     "MemberDescription",
     "MemberIdentity",
@@ -135,6 +138,7 @@ __all__ = [
     "TopicFacts",
     "Topics",
     "TopicsView",
+    "Viewer",
     "Wakeup",
     "add_up",
     "compile_regex",

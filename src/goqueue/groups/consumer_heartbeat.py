@@ -43,6 +43,7 @@ from goqueue.groups.records import (
 )
 from goqueue.groups.replies import HeartbeatResponse
 from goqueue.groups.targets import note_if_settled, retarget
+from goqueue.groups.topics import Viewer
 from goqueue.model.ids import GroupId, TopicName
 
 HEARTBEAT_MS_A_MEMBER = 10  # a hundred heartbeats a second, however large the group
@@ -64,6 +65,7 @@ class HeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     assignor: str | None = None
     owned: PartitionSet | None = None
     reader: ReaderTraits | None = None  # said at the join, and only there
+    viewer: Viewer | None = None  # who subscribes by a regular expression
 
 
 def check_request(context: CoordinatorContext, request: HeartbeatRequest) -> None:
@@ -83,7 +85,7 @@ def check_request(context: CoordinatorContext, request: HeartbeatRequest) -> Non
     if request.assignor:
         check_assignor(request.assignor)
     if request.subscribed_regex:
-        context.topics.match(request.subscribed_regex)  # raises if it is none
+        context.topics.match(request.subscribed_regex, request.viewer)  # raises if it is none
     if request.member_epoch == JOIN_EPOCH:
         _check_join(context, request)
 
@@ -208,6 +210,7 @@ def _update_member(
         subscribed_regex=before.subscribed_regex if regex is None else regex or None,
         assignor=request.assignor or before.assignor,
         reader=request.reader if request.member_epoch == JOIN_EPOCH else before.reader,
+        viewer=before.viewer if regex is None else request.viewer or msgspec.UNSET,
     )
 
 
@@ -215,6 +218,7 @@ def _changes_subscription(before: ConsumerMember, after: ConsumerMember) -> bool
     return (
         before.subscribed_names != after.subscribed_names
         or before.subscribed_regex != after.subscribed_regex
+        or before.viewer != after.viewer
         or before.assignor != after.assignor
     )
 

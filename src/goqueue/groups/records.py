@@ -12,7 +12,7 @@ import msgspec
 
 from goqueue.groups.partition_sets import Packed
 from goqueue.groups.settings import GroupSettings
-from goqueue.groups.topics import TopicFacts
+from goqueue.groups.topics import TopicFacts, Viewer
 from goqueue.model.errors import CorruptData
 from goqueue.model.ids import GroupId, Offset, Timestamp, TopicName, TopicPartition
 
@@ -111,6 +111,7 @@ class Subscription(NamedTuple):
 
     names: tuple[TopicName, ...]  # sorted
     regex: str | None
+    viewer: Viewer | None = None  # who subscribed by the regular expression
 
 
 class ReaderTraits(msgspec.Struct, frozen=True):
@@ -133,10 +134,13 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     assignor: str | None
     classic: ClassicTraits | None = None
     reader: ReaderTraits | None = None
+    # Of the regular expression; unset, which is not written: it matches all topics.
+    viewer: Viewer | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def subscription(self) -> Subscription:
-        return Subscription(self.subscribed_names, self.subscribed_regex)
+        viewer = self.viewer if isinstance(self.viewer, Viewer) else None
+        return Subscription(self.subscribed_names, self.subscribed_regex, viewer)
 
 
 class ConsumerMemberSaved(msgspec.Struct, frozen=True, tag="consumer_member_saved"):

@@ -16,7 +16,7 @@ from goqueue.groups.partition_sets import NO_PARTITIONS, PartitionSet
 from goqueue.groups.pending_change import PendingChange
 from goqueue.groups.records import EpochBumped, Subscription
 from goqueue.groups.timers import TimerKind
-from goqueue.groups.topics import TopicFacts, TopicsView
+from goqueue.groups.topics import TopicFacts, TopicsView, Viewer
 from goqueue.model.ids import TopicId, TopicName
 
 
@@ -73,8 +73,14 @@ def note_if_settled(change: PendingChange) -> None:
 
 
 def topics_differ(context: CoordinatorContext, group: ConsumerGroup) -> bool:
-    """Have the subscribed topics changed since the epoch of the group?"""
-    return ResolvedSubscriptions(context.topics, group.subscriptions).topics() != group.topics
+    """Have the subscribed topics changed since the epoch of the group, or who may see them?"""
+    resolved = ResolvedSubscriptions(context.topics, group.subscriptions)
+    if resolved.topics() != group.topics:
+        return True
+    if all(each.viewer is None for each in group.subscriptions):
+        return False
+    wanted = _targets(group, resolved)[1]
+    return any(wanted[each] != group.targets.get(each, NO_PARTITIONS) for each in wanted)
 
 
 def _targets(
@@ -107,7 +113,7 @@ class ResolvedSubscriptions:
 
     def __init__(self, view: TopicsView, subscriptions: Iterable[Subscription]) -> None:
         self._view = view
-        self._matches: dict[str, frozenset[TopicName]] = {}
+        self._matches: dict[tuple[str, Viewer | None], frozenset[TopicName]] = {}
         self._resolved = {
             subscription: self._resolve(subscription) for subscription in subscriptions
         }
@@ -126,17 +132,17 @@ class ResolvedSubscriptions:
         return self._ids[subscription]
 
     def _resolve(self, subscription: Subscription) -> list[TopicFacts]:
-        found = map(
-            self._view.find_by_name, {*subscription.names, *self._match(subscription.regex)}
-        )
+        matched = self._match(subscription.regex, subscription.viewer)
+        found = map(self._view.find_by_name, {*subscription.names, *matched})
         return [topic for topic in found if topic is not None]
 
-    def _match(self, regex: str | None) -> frozenset[TopicName]:
+    def _match(self, regex: str | None, viewer: Viewer | None) -> frozenset[TopicName]:
         if not regex:
             return frozenset()
-        if regex not in self._matches:
+        key = regex, viewer
+        if key not in self._matches:
             try:
-                self._matches[regex] = frozenset(self._view.match(regex))
+                self._matches[key] = frozenset(self._view.match(regex, viewer))
             except InvalidRegularExpression:  # was checked at join; this view thinks otherwise
-                self._matches[regex] = frozenset()
-        return self._matches[regex]
+                self._matches[key] = frozenset()
+        return self._matches[key]

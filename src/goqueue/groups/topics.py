@@ -12,10 +12,19 @@ import re2
 
 from goqueue.groups.errors import InvalidRegularExpression
 from goqueue.model.ids import TopicId, TopicName
+from goqueue.security import Principal
 
 REGEX_LENGTH_MAX = 1_000
 SEPARATOR: Final = "\0"  # behind the names' prefix that a regular expression is limited to
 REGEX_MEMORY_BYTES: Final = 1_048_576
+
+
+class Viewer(msgspec.Struct, frozen=True):
+    """Who looks at topics, and from where: a regular expression matches what it may see."""
+
+    principal: Principal
+    host: str
+    reads: bool = False  # the broker reads for it: then it sees what it may read
 
 
 class TopicFacts(msgspec.Struct, frozen=True, gc=False):
@@ -26,19 +35,27 @@ class TopicFacts(msgspec.Struct, frozen=True, gc=False):
     partition_count: int
 
 
+MaySee = Callable[[Viewer, TopicName], bool]
+
+
 class TopicsView(Protocol):
     def find_by_name(self, name: TopicName) -> TopicFacts | None: ...
 
     def find_by_id(self, topic_id: TopicId) -> TopicFacts | None: ...
 
-    def match(self, regex: str) -> Sequence[TopicName]:
-        """The names that `regex` matches as a whole; raises `InvalidRegularExpression`."""
+    def match(self, regex: str, viewer: Viewer | None) -> Sequence[TopicName]:
+        """The names that `regex` matches as a whole, of those that the viewer may see.
+
+        Raises `InvalidRegularExpression`.
+        """
 
 
 class Topics:
     """A view made of a list; immutable."""
 
-    def __init__(self, topics: Iterable[TopicFacts] = ()) -> None:
+    def __init__(self, topics: Iterable[TopicFacts] = (), may_see: MaySee | None = None) -> None:
+        """`may_see` says what regular expressions match; without it, whatever there is."""
+        self._may_see = may_see
         self._by_name = {topic.name: topic for topic in topics}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
 
@@ -48,8 +65,11 @@ class Topics:
     def find_by_id(self, topic_id: TopicId) -> TopicFacts | None:
         return self._by_id.get(topic_id)
 
-    def match(self, regex: str) -> Sequence[TopicName]:
-        return list(filter(name_filter(regex), self._by_name))
+    def match(self, regex: str, viewer: Viewer | None) -> Sequence[TopicName]:
+        found = filter(name_filter(regex), self._by_name)
+        if viewer is None or self._may_see is None:
+            return list(found)
+        return [name for name in found if self._may_see(viewer, name)]
 
 
 def in_namespace(prefix: str, regex: str) -> str:

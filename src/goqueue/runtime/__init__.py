@@ -7,6 +7,7 @@ from goqueue.runtime.mutual_tls import MutualTlsNetwork
 from goqueue.runtime.network import RealNetwork
 from goqueue.runtime.randomness import RealRandom
 from goqueue.runtime.steady import SteadyTime
+from goqueue.runtime.tls_listener import Handshakes
 
 
 def real_environment(open_files_max: int = OPEN_FILES_MAX) -> Environment:
@@ -19,6 +20,7 @@ __all__ = [
     "Disk",
     "Environment",
     "File",
+    "Handshakes",
     "Listener",
     "MutualTlsNetwork",
     "Network",

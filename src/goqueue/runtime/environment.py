@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from goqueue.model.ids import Instant, Timestamp
+from goqueue.runtime.tls_listener import Handshakes
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
@@ -138,6 +139,7 @@ class Network(Protocol):
         port: int,
         connection: Callable[[], asyncio.BaseProtocol],
         tls: ssl.SSLContext | None = None,
+        handshakes: Handshakes | None = None,
     ) -> Listener: ...
 
     async def connect(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from goqueue.model.errors import InvalidSetting
 from goqueue.runtime.environment import Listener, Network
+from goqueue.runtime.tls_listener import Handshakes
 
 Connect = Callable[[], asyncio.BaseProtocol]
 
@@ -41,11 +42,16 @@ class MutualTlsNetwork:
             context.load_verify_locations(ca_file)
 
     async def listen(
-        self, host: str, port: int, connection: Connect, tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        connection: Connect,
+        tls: ssl.SSLContext | None = None,
+        handshakes: Handshakes | None = None,
     ) -> Listener:
         assert tls is None, "the network has its own"
         server, _ = await self._load()
-        return await self._network.listen(host, port, connection, server)
+        return await self._network.listen(host, port, connection, server, handshakes)
 
     async def connect(
         self, host: str, port: int, connection: Connect, tls: ssl.SSLContext | None = None

@@ -6,8 +6,9 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from goqueue.runtime.tls_listener import HANDSHAKE_SECONDS, Handshakes, TlsListener
+
 BACKLOG: Final = 1024
-HANDSHAKE_SECONDS: Final = 10.0
 
 
 class RealListener:
@@ -27,7 +28,14 @@ class RealNetwork:
         port: int,
         connection: Callable[[], asyncio.BaseProtocol],
         tls: ssl.SSLContext | None = None,
-    ) -> RealListener:
+        handshakes: Handshakes | None = None,
+    ) -> RealListener | TlsListener:
+        if tls is not None and handshakes is not None:
+            listening = socket.create_server(
+                (host, port), family=_family(host), backlog=BACKLOG, reuse_port=False
+            )
+            listening.setblocking(False)
+            return TlsListener(listening, connection, tls, handshakes)
         server = await asyncio.get_running_loop().create_server(
             connection,
             host or None,

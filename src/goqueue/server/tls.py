@@ -14,11 +14,12 @@ from typing import Final
 import structlog
 from cryptography import x509
 
+from goqueue.broker.security.audit import Audit
 from goqueue.model.config import TlsConfig
 from goqueue.model.errors import InvalidSetting
 from goqueue.model.principal_rules import map_principal
 from goqueue.runtime import Clock, MutualTlsNetwork
-from goqueue.security import Principal
+from goqueue.security import ANONYMOUS, Principal
 
 LOOK_SECONDS: Final = 5.0  # for files that changed
 WARN_SECONDS: Final = 14 * 86_400.0  # before a certificate expires
@@ -135,6 +136,19 @@ def _expiry(path: str) -> float:
     """Of the first certificate in the file."""
     with open(path, "rb") as file:
         return x509.load_pem_x509_certificate(file.read()).not_valid_after_utc.timestamp()
+
+
+def note_failed_handshake(audit: Audit, listener: str, host: str, error: ssl.SSLError) -> None:
+    """On record: a client that could not log in, since its certificate is not good, say."""
+    audit.note(
+        "authentication",
+        allowed=False,
+        principal=str(ANONYMOUS),
+        host=host,
+        listener=listener,
+        operation="TLS",
+        reason=f"the TLS handshake failed: {error.reason or error}",
+    )
 
 
 def certificate_principal(transport: asyncio.BaseTransport, rules: list[str]) -> Principal | None:

@@ -6,6 +6,8 @@
 // while both are there, the last by the second member after the first has left.  A member commits
 // what it read before it gives partitions up, so every record is read once.  Each is printed as
 // "member partition offset value".
+//
+// With FRANZ_SCRAM="256 USER PASSWORD" (or 512) the clients log in by SCRAM.
 package main
 
 import (
@@ -14,9 +16,11 @@ import (
 	"log"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const patience = 60 * time.Second
@@ -74,6 +78,7 @@ func joined(ctx context.Context, name, address, topic, group string, balancer kg
 	has := false
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(address),
+		login(),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumerGroup(group),
 		kgo.Balancers(balancer),
@@ -119,8 +124,20 @@ func (self *member) leave() {
 	<-self.ended
 }
 
+func login() kgo.Opt {
+	given := strings.Fields(os.Getenv("FRANZ_SCRAM"))
+	if len(given) != 3 {
+		return kgo.SASL()
+	}
+	shown := scram.Auth{User: given[1], Pass: given[2]}
+	if given[0] == "512" {
+		return kgo.SASL(shown.AsSha512Mechanism())
+	}
+	return kgo.SASL(shown.AsSha256Mechanism())
+}
+
 func write(ctx context.Context, address, topic string, start, count int) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic),
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), login(), kgo.DefaultProduceTopic(topic),
 		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	check(err)
 	defer client.Close()

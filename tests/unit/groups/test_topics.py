@@ -5,9 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.groups import TopicFacts, Topics, compile_regex
+from goqueue.groups import TopicFacts, Topics, Viewer, compile_regex
 from goqueue.groups.errors import InvalidRegularExpression
 from goqueue.model.ids import TopicId, TopicName
+from goqueue.security import Principal
 
 
 def view(*names: str) -> Topics:
@@ -18,17 +19,28 @@ def view(*names: str) -> Topics:
 
 
 def test_a_pattern_matches_whole_names():
-    assert view("orders", "orders-old", "my-orders").match("orders|.*old") == [
+    assert view("orders", "orders-old", "my-orders").match("orders|.*old", None) == [
         "orders",
         "orders-old",
     ]
+
+
+def test_a_pattern_matches_what_its_viewer_may_see():
+    ann = Viewer(Principal("ann"), "127.0.0.1")
+    topics = Topics(
+        (TopicFacts(TopicId(UUID(int=n)), TopicName(name), 1) for n, name in enumerate("ab", 1)),
+        lambda viewer, name: viewer == ann and name == "b",
+    )
+    assert topics.match(".*", ann) == ["b"]
+    assert topics.match(".*", Viewer(Principal("eve"), "127.0.0.1")) == []
+    assert topics.match(".*", None) == ["a", "b"]
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+", "([a-z]+)*x", "(.*a){20}"])
 def test_a_pattern_made_to_backtrack_costs_no_time(pattern):
     started = time.perf_counter()
     for _ in range(10):
-        view("a" * 248 + "!").match(pattern)
+        view("a" * 248 + "!").match(pattern, None)
     assert time.perf_counter() - started < 1
 
 

@@ -34,6 +34,7 @@ from goqueue.groups import (
     JoinRequest,
     Left,
     LostMember,
+    MaySee,
     MemberAssignment,
     MemberIdentity,
     Outcome,
@@ -88,6 +89,8 @@ class Groups:
         self._watchers: dict[GroupId, dict[str, Waiter]] = {}  # by member
         self._waiting: dict[GroupId, set[str]] = {}  # members that wait for partitions
         self.commit_count = 0  # offsets committed since the start
+        # Whether who subscribed by a regular expression may see a topic.
+        self.may_see: MaySee | None = None
         # Somebody joins, by member id: raises what forbids it.
         self.check_join: Callable[[GroupId, str], None] = lambda _group, _member: None
         # Members of queue groups timed out.
@@ -392,7 +395,7 @@ class Groups:
 
     async def topics_changed(self, topics: Iterable[Topic]) -> None:
         """Tell the groups what topics there are now."""
-        view = view_of(topics)
+        view = view_of(topics, self.may_see)
         await self._tell_all(lambda machine: machine.topics_changed(self._clock.steady(), view))
 
     async def topics_deleted(self, names: Iterable[TopicName]) -> None:
@@ -531,12 +534,11 @@ def _not_coordinator() -> NotCoordinator:
     return NotCoordinator("this node does not coordinate the group")
 
 
-def view_of(topics: Iterable[Topic]) -> Topics:
+def view_of(topics: Iterable[Topic], may_see: MaySee | None = None) -> Topics:
     """Those that groups may consume."""
+    shown = (each for each in topics if not each.is_internal)
     return Topics(
-        TopicFacts(topic.topic_id, topic.name, topic.partitions)
-        for topic in topics
-        if not topic.is_internal
+        (TopicFacts(each.topic_id, each.name, each.partitions) for each in shown), may_see
     )
 
 

@@ -117,6 +117,7 @@ class GroupMembers:
                 rebalance_timeout_ms=request.rebalance_timeout_ms or -1,
                 subscribed_names=request.topics,
                 subscribed_regex=request.topics_regex or "",
+                viewer=request.viewer,
                 assignor=request.assignor,
                 reader=traits,
             )

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from goqueue.groups import Viewer
 from goqueue.groups.errors import InvalidGroupRequest
 from goqueue.model.ids import GroupId, Offset, TopicName
 from goqueue.model.record import Record
@@ -18,6 +19,7 @@ class JoinAsReader(msgspec.Struct, frozen=True, kw_only=True):
     group_id: GroupId
     topics: tuple[TopicName, ...] = ()
     topics_regex: str | None = None
+    viewer: Viewer | None = None  # of the regular expression
     member_id: str = ""  # of a member that joins again; empty: a new one
     instance_id: str | None = None
     client_id: str = ""

@@ -9,6 +9,7 @@ from typing import Final
 
 from goqueue.cluster import Metadata
 from goqueue.cluster.metadata import SecurityTable
+from goqueue.groups import Viewer
 from goqueue.model.config import AuthConfig
 from goqueue.quotas import owner_of
 from goqueue.security import (
@@ -78,6 +79,13 @@ class Permissions:
         # A regular expression, which is matched against the tenant's topics only.
         is_any_topic = resource_type is ResourceType.TOPIC and name == ANY_NAME
         return is_any_topic or (name.startswith(f"{tenant_id}.") and name != f"{tenant_id}.")
+
+    def shows(self, viewer: Viewer, topic: str) -> bool:
+        """Whether a regular expression of this viewer matches the topic."""
+        operation = Operation.READ if viewer.reads else Operation.DESCRIBE
+        return not self.is_asked or self.allows(
+            viewer.principal, viewer.host, operation, ResourceType.TOPIC, topic
+        )
 
     def allows_any(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goqueue.cluster.controller.tenants import decide_tenants
+from goqueue.cluster.features import SECURITY, SECURITY_LEVEL, demand_support
 from goqueue.cluster.metadata import (
     AclsAdded,
     AclsRemoved,
@@ -37,6 +38,7 @@ def change_security(
     metadata: Metadata, changes: Sequence[SecurityRecord]
 ) -> Decision[MetadataRecord, None]:
     """All of them, or none."""
+    demand_support(metadata, SECURITY, SECURITY_LEVEL)
     found = [each for change in changes for each in _decide(metadata, change)]
     _check_bounds(metadata, found)
     return Decision(tuple(found), None)

@@ -1,11 +1,14 @@
 """The cluster listener of a broker: what it answers to the other nodes."""
 
+from functools import partial
+
 from goqueue.broker import Broker
 from goqueue.server.cluster.listener import ClusterListener
 from goqueue.server.cluster.replica_fetch import replica_fetch_handler
 from goqueue.server.kafka.frame_listener import ConnectionMetrics
 from goqueue.server.kafka.replica_sessions import ReplicaSessions
 from goqueue.server.server_log import ServerLog
+from goqueue.server.tls import note_failed_handshake
 from goqueue.wire.apis import ApiKey
 
 
@@ -24,7 +27,7 @@ def cluster_listener(
         cluster.replicas.beside,
         cluster.sent_quota,
     )
-    return ClusterListener(
+    listener = ClusterListener(
         cluster.environment,
         config.cluster.listen,
         cluster.identity,
@@ -34,3 +37,5 @@ def cluster_listener(
         cluster.connection_lost,
         {ApiKey.FETCH: replica_fetch_handler(sessions)},
     )
+    listener.on_failed_handshake = partial(note_failed_handshake, broker.audit, "cluster")
+    return listener

@@ -9,6 +9,7 @@ from typing import Final
 
 from goqueue.broker.security.audit import Audit
 from goqueue.broker.security.permissions import Permissions
+from goqueue.groups import Viewer
 from goqueue.model.errors import (
     AccessDenied,
     GroupAccessDenied,
@@ -106,6 +107,11 @@ class Access:
         return not self.is_enforced or self._permissions.allows_any(
             self.principal, self.host, operation, ResourceType.TOPIC
         )
+
+    @property
+    def viewer(self) -> Viewer | None:
+        """For regular expressions, which match what it may see; None: that is everything."""
+        return Viewer(self.principal, self.host) if self.is_enforced else None
 
     # --- groups, transactional ids, the cluster ---------------------------------------------------
 

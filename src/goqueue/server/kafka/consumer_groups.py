@@ -76,6 +76,7 @@ def _heartbeat_request(
         rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
         subscribed_names=None if names is None else tuple(map(TopicName, names)),
         subscribed_regex=request.subscribed_topic_regex,
+        viewer=context.access.viewer if request.subscribed_topic_regex else None,
         assignor=request.server_assignor,
         owned=None
         if owned is None

@@ -5,13 +5,13 @@ Subclasses handle the frames: the Kafka listener, and the listener for the other
 
 import asyncio
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
 import structlog
 
 from goqueue.model.config import Address, KafkaConfig, parse_address
-from goqueue.runtime import Environment, Listener
+from goqueue.runtime import Environment, Handshakes, Listener
 from goqueue.security import ANONYMOUS, Principal
 from goqueue.server.address_counts import AddressCounts
 from goqueue.server.kafka.connection import KafkaConnection
@@ -47,6 +47,8 @@ class FrameListener:
         self.server_log = server_log or ServerLog()
         self.receive_buffer = bytearray(SHARED_BYTES)
         self.tls: ssl.SSLContext | None = None
+        # Of TLS: from where, and why.
+        self.on_failed_handshake: Callable[[str, ssl.SSLError], None] = lambda _host, _error: None
         self._environment = environment
         self._connection_metrics = metrics
         self._connections: dict[KafkaConnection, None] = {}  # in order: a seed must repeat it
@@ -71,7 +73,11 @@ class FrameListener:
         self._tasks = tasks
         address = parse_address(self.config.listen)
         self._listener = await self._environment.network.listen(
-            address.host, address.port, lambda: KafkaConnection(self), self.tls
+            address.host,
+            address.port,
+            lambda: KafkaConnection(self),
+            self.tls,
+            Handshakes(tasks, self.on_failed_handshake),
         )
         self._reaper = tasks.create_task(self._reap())
 

@@ -5,6 +5,7 @@ is not in it is not advertised.
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from goqueue.broker import Broker
@@ -31,6 +32,7 @@ from goqueue.server.kafka.throttling import throttle_of
 from goqueue.server.kafka.versions import refuse_api_versions
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
+from goqueue.server.tls import note_failed_handshake
 from goqueue.wire.apis import ApiKey, versions_of
 from goqueue.wire.errors import MalformedRequest
 from goqueue.wire.frames import RequestHeader
@@ -53,6 +55,7 @@ class KafkaListener(FrameListener):
         self._metrics = metrics
         self._tenants = TenantConnections(broker.tenants)
         self._authentication = Authentication(broker, self._tenants.admit)
+        self.on_failed_handshake = partial(note_failed_handshake, broker.audit, self.name)
         self.login_seconds = self._authentication.login_seconds
         self.pending_logins_max = broker.config.auth.pending_logins_max
         self._unchecked = Access(broker.permissions, ANONYMOUS, "")

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any, Final
 
+from goqueue.runtime import Handshakes
 from goqueue.testing.sim.loop import LIFE, SimCrash
 
 DELAY_S: Final = (0.000_05, 0.002)
@@ -373,6 +374,7 @@ class SimNetwork:
         port: int,
         connection: ConnectionFactory,
         tls: ssl.SSLContext | None = None,
+        handshakes: Handshakes | None = None,
     ) -> SimListener:
         assert tls is None, "nobody listens to this wire"
         if host not in _LOOPBACK | _ANYWHERE | {self._host}:

@@ -6,17 +6,20 @@ import pytest
 from goqueue.broker.cluster import membership
 from goqueue.broker.metadata import registration
 from goqueue.cluster import Metadata, MetadataRecord
+from goqueue.cluster.controller.security import change_security
 from goqueue.cluster.errors import FeatureRefused
 from goqueue.cluster.features import (
     DELAYS,
     DELAYS_LEVEL,
     FEATURES,
+    SECURITY,
+    SECURITY_LEVEL,
     Feature,
     demand_support,
     highest_levels,
     supported_features,
 )
-from goqueue.cluster.metadata import FeatureRange
+from goqueue.cluster.metadata import ApiKeysUsed, FeatureRange
 from goqueue.model.errors import PolicyViolation
 from goqueue.model.ids import NodeId
 from goqueue.model.machine import Decision
@@ -105,17 +108,21 @@ def test_unknown_features_are_refused_and_a_dry_run_changes_nothing():
         assert highest_levels(nodes.controller.metadata) == {}
 
 
-def test_delays_begin_once_all_nodes_know_them():
+@pytest.mark.parametrize(("feature", "level"), [(DELAYS, DELAYS_LEVEL), (SECURITY, SECURITY_LEVEL)])
+def test_what_begins_by_its_first_use_begins_once_all_nodes_know_it(feature: str, level: int):
     with three_nodes() as nodes:
         metadata = nodes.controller.metadata
-        demand_support(metadata, DELAYS, DELAYS_LEVEL)
+        demand_support(metadata, feature, level)
 
         def put_back(metadata: Metadata) -> Decision[MetadataRecord, None]:
             """As if node 3 were of the version before."""
             node = metadata.nodes[NodeId(3)]
-            features = {name: each for name, each in node.features.items() if name != DELAYS}
+            features = {name: each for name, each in node.features.items() if name != feature}
             return Decision((msgspec.structs.replace(node, features=features).record,), None)
 
         nodes.world.run(nodes.controller.controller.host.submit(put_back))
         with pytest.raises(PolicyViolation, match="node 3 is of a version that does not support"):
-            demand_support(nodes.controller.metadata, DELAYS, DELAYS_LEVEL)
+            demand_support(nodes.controller.metadata, feature, level)
+        if feature == SECURITY:
+            with pytest.raises(PolicyViolation, match="upgrade it first"):
+                change_security(nodes.controller.metadata, [ApiKeysUsed({"x": 1})])

@@ -138,7 +138,7 @@ async def test_levels_of_features_are_raised_for_good(client: Client):
     after = (await client.post("/cluster/features", json={})).json()
     assert all(each["is_finalized"] for each in after["features"])
     raised = {each["name"]: each["level"] for each in after["features"]}
-    assert raised == levels | {"delay.version": 2}
+    assert raised == levels | {"delay.version": 2, "security.version": 2}
     back = await client.post("/cluster/features", json={"levels": {"transaction.version": 1}})
     assert back.status_code == 409
     assert (await client.get("/cluster/state")).json()["features"] == raised

@@ -199,9 +199,13 @@ async def test_acls_decide_and_lists_show_what_one_may_see(serving: Serving) -> 
         ("PUT", "config/orders-value", "WRITE orders"),
         ("PUT", "config", "ALTER_CONFIGS kafka-cluster"),
         ("PUT", "mode", "ALTER_CONFIGS kafka-cluster"),
-        ("GET", "subjects", "DESCRIBE kafka-cluster"),
-        ("GET", "schemas", "DESCRIBE kafka-cluster"),
+        ("GET", "subjects", ""),
+        ("GET", "schemas", ""),
         ("GET", "schemas/ids/1", ""),
+        ("GET", "schemas/ids/1/subjects", ""),
+        ("GET", "schemas/guids/1", "DESCRIBE kafka-cluster"),
+        ("GET", "contexts/.x/subjects", "DESCRIBE kafka-cluster"),
+        ("GET", "subjects/orders-value/metadata", "DESCRIBE orders"),
         ("GET", "", ""),
     ],
 )
@@ -300,3 +304,132 @@ async def test_a_missing_topic_is_created_by_who_may_create_it(serving: Serving)
         assert not server.broker.has_topic("lacking")
         assert await publish("made", "lacking") == 200
         assert await publish("written", "lacking") == 200
+
+
+async def allow(client: httpx.AsyncClient, user: str, *operations: str, topic: str) -> None:
+    for operation in operations:
+        acl = {"principal": f"User:{user}", "operation": operation, "resource_type": "topic"}
+        acl["resource_name"] = topic
+        assert (
+            await client.post("/admin/acls", json={"acls": [acl]}, auth=("root", "root"))
+        ).is_success
+
+
+SCHEMA = {"schema": '{"type": "object"}', "schemaType": "JSON"}
+
+
+async def test_schemas_are_for_who_may_see_a_subject_that_has_them(serving: Serving) -> None:
+    async with guarded(serving) as (_, client):
+        root, stranger = ("root", "root"), ("stranger", "stranger")
+        for subject in ("hidden-value", "mine-value"):
+            made = await client.post(
+                f"/registry/subjects/{subject}/versions", json=SCHEMA, auth=root
+            )
+            assert made.status_code == 200, made.text
+        paths = ["/schemas/ids/1", "/registry/schemas/ids/1", "/registry/schemas/ids/1/schema"]
+        for path in [*paths, "/registry/schemas/ids/1/subjects"]:
+            there, absent = [
+                await client.get(path.replace("/1", number), auth=stranger)
+                for number in ("/1", "/7")
+            ]
+            assert there.status_code == 404, (path, there.text)
+            assert there.text.replace("id 1", "id 7") == absent.text
+        assert (await client.get("/registry/subjects", auth=stranger)).json() == []
+        assert (await client.get("/registry/schemas", auth=stranger)).json() == []
+        await allow(client, "stranger", "read", topic="mine")
+        for path in paths:
+            found = await client.get(path, auth=stranger)
+            assert found.status_code == 200, (path, found.text)
+            assert "hidden" not in found.text
+        used = await client.get("/registry/schemas/ids/1/versions", auth=stranger)
+        assert used.json() == [{"subject": "mine-value", "version": 1}]
+        assert (await client.get("/registry/subjects", auth=stranger)).json() == ["mine-value"]
+        shown = await client.get("/registry/subjects/mine-value/versions/1", auth=stranger)
+        assert shown.status_code == 200, shown.text
+        refused = await client.get("/registry/subjects/hidden-value/versions/1", auth=stranger)
+        assert refused.status_code == 403
+        written = await client.post(
+            "/registry/subjects/mine-value/versions", json=SCHEMA, auth=stranger
+        )
+        assert written.status_code == 403
+        assert len((await client.get("/registry/subjects", auth=root)).json()) == 2
+
+
+@pytest.mark.parametrize("revoke", ["key", "permission"])
+async def test_a_stream_ends_when_its_key_or_permission_is_gone(
+    serving: Serving, revoke: str
+) -> None:
+    async with guarded(serving) as (server, client):
+        await server.broker.create_topic("t", partitions=1)
+        await allow(client, "stranger", "read", topic="t")
+        group = {"principal": "User:stranger", "operation": "read"}
+        group |= {"resource_type": "group", "resource_name": "g"}
+        root = ("root", "root")
+        await client.post("/admin/acls", json={"acls": [group]}, auth=root)
+        key = {"name": "stream", "user": "stranger"}
+        made = (await client.post("/admin/keys", json=key, auth=root)).json()
+        headers = {"Authorization": f"Bearer {made['key']}", "Accept": "text/event-stream"}
+
+        async def publish(value: str) -> None:
+            body = {"messages": [{"value": value}]}
+            assert (await client.post("/topics/t/messages", json=body, auth=root)).is_success
+
+        async with client.stream("GET", "/queues/t/stream?group=g", headers=headers) as stream:
+            lines = stream.aiter_lines()
+            await publish("seen")
+            async for line in lines:
+                if line.startswith("data: "):
+                    assert "seen" in line
+                    break
+            if revoke == "key":
+                await client.delete(f"/admin/keys/{made['id']}", auth=root)
+            else:
+                await client.request("DELETE", "/admin/acls", json={"acls": [group]}, auth=root)
+            await publish("secret")
+            rest = [line async for line in lines]
+        assert not any("secret" in line for line in rest), rest
+        assert "event: error" in rest
+
+
+async def test_a_member_polls_what_it_may_still_read(serving: Serving) -> None:
+    async with guarded(serving) as (server, client):
+        root, stranger = ("root", "root"), ("stranger", "stranger")
+        for name in ("a", "hidden"):
+            await server.broker.create_topic(name, partitions=1)
+        await allow(client, "stranger", "read", topic="a")
+        group = {"principal": "User:stranger", "operation": "all"}
+        group |= {"resource_type": "group", "resource_name": "g"}
+        await client.post("/admin/acls", json={"acls": [group]}, auth=root)
+        joined = await client.post("/groups/g/join", json={"topics": ["a"]}, auth=stranger)
+        member = joined.json()
+        poll = f"/groups/g/poll?member_id={member['member_id']}"
+        poll += f"&generation={member['generation']}&timeout=0ms"
+        assert (await client.get(poll, auth=stranger)).status_code == 200
+        other = await client.post("/groups/g/join", json={"topics": ["hidden"]}, auth=root)
+        assert other.status_code == 200, other.text
+        seen = await client.get("/groups/g", auth=stranger)
+        assert "hidden" not in seen.text
+        assert "hidden" in (await client.get("/groups/g", auth=root)).text
+        acl = {"principal": "User:stranger", "operation": "read", "resource_type": "topic"}
+        await client.request(
+            "DELETE", "/admin/acls", json={"acls": [{**acl, "resource_name": "a"}]}, auth=root
+        )
+        refused = await client.get(poll, auth=stranger)
+        assert refused.status_code == 403
+        assert refused.json()["error"]["message"] == "User:stranger lacks READ on topic 'a'"
+
+
+async def test_a_pattern_over_http_matches_what_its_member_may_read(serving: Serving) -> None:
+    async with guarded(serving) as (server, client):
+        for name in ("a", "secret"):
+            await server.broker.create_topic(name, partitions=1)
+        await server.broker.users.put("all", "all", ("consumer",))
+        deny = {"principal": "User:all", "operation": "read", "resource_type": "topic"}
+        deny |= {"resource_name": "secret", "permission": "deny"}
+        done = await client.post("/admin/acls", json={"acls": [deny]}, auth=("root", "root"))
+        assert done.is_success, done.text
+        joined = await client.post(
+            "/groups/g/join", json={"topics_regex": ".*"}, auth=("all", "all")
+        )
+        assert joined.status_code == 200, joined.text
+        assert [each["topic"] for each in joined.json()["partitions"]] == ["a"]

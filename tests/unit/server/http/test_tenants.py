@@ -51,7 +51,9 @@ async def fill(client: httpx.AsyncClient) -> dict[str, Any]:
         ):
             answer = await call
             assert answer.status_code < 300, (answer.request.url, answer.text)
-        got = await client.post(f"/queues/{name}/receive", json={"group": name}, auth=ANN)
+        got = await client.post(
+            f"/queues/{name}/receive", json={"group": name, "visibility": "10m"}, auth=ANN
+        )
         found["receipt"] = got.json()["messages"][0]["receipt_handle"]
     return found
 

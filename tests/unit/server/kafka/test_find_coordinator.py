@@ -35,7 +35,10 @@ async def test_features_name_the_metadata_version_that_tools_look_for(broker: Br
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
     assert supported["metadata.version"] == (25, 25)
     highest = {name: high for name, (_, high) in supported.items()}
-    assert finalized == highest | {"delay.version": 1}  # which nobody has to raise
+    assert finalized == highest | {
+        "delay.version": 1,
+        "security.version": 1,
+    }  # nobody has to raise them
     (versions,) = (each for each in answer.api_keys if each.api_key == ApiKey.INIT_PRODUCER_ID)
     assert versions.max_version == 5, "6 is two-phase commit"
 

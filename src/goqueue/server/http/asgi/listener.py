@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from functools import partial
 from typing import Any
 
 import structlog
@@ -9,7 +10,7 @@ from uvicorn.server import ServerState
 
 from goqueue.broker import Broker
 from goqueue.model.config import Address, HttpConfig, parse_address
-from goqueue.runtime import Listener
+from goqueue.runtime import Handshakes, Listener
 from goqueue.server.address_counts import AddressCounts
 from goqueue.server.http.asgi.access import Access
 from goqueue.server.http.asgi.app import API_ROOTS, allowed_methods, create_app
@@ -28,6 +29,7 @@ from goqueue.server.http.security.identity import Identification
 from goqueue.server.http.tenancy.tenant_app import TenantApp
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
+from goqueue.server.tls import note_failed_handshake
 
 _log = structlog.get_logger("goqueue.http")
 
@@ -61,13 +63,12 @@ class HttpListener:
             broker.cluster.handlers |= self._calls.handlers
             serve_gathered(broker)
             served = RequestingApp(RoutedApp(app, broker, broker.others), clock)
-        unchecked = served
         audit = HttpAudit(broker.audit, broker.permissions, broker.environment.clock)
         if broker.permissions.is_asked:
             served = AuthorizedApp(served, app, broker.permissions, audit, broker.has_topic)
         served = MeteredApp(served, app, broker.quotas, broker.tenants)
         if broker.permissions.is_asked:
-            served = TenantApp(served, unchecked, app, broker)
+            served = TenantApp(served, app, broker)
         gate = Gate(
             served,
             access=Access(config),
@@ -109,11 +110,16 @@ class HttpListener:
         else:
             self.health.set_stopping()
 
-    async def start(self, _: asyncio.TaskGroup | None = None) -> None:
-        """Listen.  Needs no tasks of its own beside those of its connections."""
+    async def start(self, tasks: asyncio.TaskGroup | None = None) -> None:
+        """Listen.  With tasks, TLS handshakes that fail are put on record."""
         address = parse_address(self._config.listen)
+        failed = partial(note_failed_handshake, self._broker.audit, "http")
         self._listener = await self._broker.environment.network.listen(
-            address.host, address.port, self._connection, self.tls
+            address.host,
+            address.port,
+            self._connection,
+            self.tls,
+            None if tasks is None else Handshakes(tasks, failed),
         )
         _log.info("http listens", address=str(self.address))
 

@@ -8,6 +8,7 @@ every request                                      its time in the metrics, by r
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,7 @@ from goqueue.server.http.asgi.compression import (
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of, status_of
 from goqueue.server.http.security.audited import HttpAudit
 from goqueue.server.http.security.identity import CHALLENGE, PRINCIPAL_KEY, Identification
+from goqueue.server.http.security.stream_guard import StreamGuard
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
 
@@ -123,17 +125,19 @@ class Gate:
                 )
 
     async def _serve(self, scope: Scope, headers: Headers, passing: "_Passing") -> None:
+        identify = partial(self._identification.identify, scope, headers)
         try:
-            scope[PRINCIPAL_KEY] = await self._identification.identify(scope, headers)
+            scope[PRINCIPAL_KEY] = await identify()
         except (AuthenticationFailed, Overloaded) as error:
             self._audit.note_refused_login(scope, error)
             await _answer(passing.send, status_of(error), problem_of(error))
             return
+        guard = StreamGuard(identify, passing.receive, passing.send)
         if not self._audit.is_enabled:
-            await self._app(scope, passing.receive, passing.send)
+            await self._app(scope, guard.receive, guard.send)
             return
         self._audit.note_login(scope)
-        await self._app(scope, passing.receive, passing.send)
+        await self._app(scope, guard.receive, guard.send)
         self._audit.note_answer(scope, passing.status)
 
     def _strip_version(self, path: str) -> str:

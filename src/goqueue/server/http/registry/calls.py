@@ -17,6 +17,7 @@ from goqueue.broker.schemas.service import Schemas
 from goqueue.model.errors import InvalidRequest
 from goqueue.schemas import GLOBAL, SchemaText, context_prefix, subject_name
 from goqueue.server.http.registry.bodies import SentSchema, read_version
+from goqueue.server.http.security.visibility import SchemaVisibility
 
 ALL_CONTEXTS: Final = ":*:"
 
@@ -29,6 +30,7 @@ class Call(msgspec.Struct, frozen=True):
     query: Mapping[str, Sequence[str]]
     content: bytes
     context: str  # what the names of subjects begin with; empty: the default one
+    visibility: SchemaVisibility
 
     @property
     def schemas(self) -> Schemas:

@@ -17,6 +17,7 @@ from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, status_of
 from goqueue.server.http.registry import configuration, operations
 from goqueue.server.http.registry.calls import Call, find_operation, split_context
+from goqueue.server.http.security.visibility import SchemaVisibility
 
 __all__ = ["ROOT", "ROUTER", "configuration", "operations"]  # these two add theirs to the calls
 
@@ -35,7 +36,9 @@ async def serve_registry(request: Request[Any, Any, Any], broker: TheBroker) -> 
     if found is None:
         return _answer(404, {"error_code": 404, "message": f"HTTP 404: no {path}"})
     operation, parts = found
-    call = Call(broker, parts, request.query_params.dict(), await request.body(), context)
+    visibility = SchemaVisibility(request.scope, broker.permissions)
+    content = await request.body()
+    call = Call(broker, parts, request.query_params.dict(), content, context, visibility)
     return _answer(200, await operation(call))
 
 

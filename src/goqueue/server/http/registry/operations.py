@@ -1,5 +1,6 @@
 """The operations of Confluent's API on schemas and subjects, each a function of the request."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -46,7 +47,7 @@ async def list_schemas(call: Call) -> Any:
     def look(machine: Any) -> list[SubjectVersion]:
         return [
             machine.version(subject, version, deleted=deleted)
-            for subject in machine.subjects(prefix, deleted=deleted)
+            for subject in filter(call.visibility.shows, machine.subjects(prefix, deleted=deleted))
             for version in machine.versions(subject, deleted=deleted)[-1 if latest_only else 0 :]
         ]
 
@@ -55,9 +56,14 @@ async def list_schemas(call: Call) -> Any:
 
 @add("GET", "/schemas/ids/{id}")
 async def show_schema(call: Call) -> Any:
-    schema_id = read_id(call.parts["id"])
-    stored = await call.schemas.look(lambda machine: machine.schema(schema_id))
+    stored = await call.schemas.look(partial(_by_id, call))
     return schema_body(stored, await _format(call, stored))
+
+
+def _by_id(call: Call, machine: RegistryMachine) -> StoredSchema:
+    schema_id = read_id(call.parts["id"])
+    call.visibility.demand(schema_id, machine.uses(schema_id, deleted=True))
+    return machine.schema(schema_id)
 
 
 @add("GET", "/schemas/guids/{guid}")
@@ -72,8 +78,7 @@ async def show_schema_by_guid(call: Call) -> Any:
 
 @add("GET", "/schemas/ids/{id}/schema")
 async def show_schema_text(call: Call) -> Any:
-    schema_id = read_id(call.parts["id"])
-    stored = await call.schemas.look(lambda machine: machine.schema(schema_id))
+    stored = await call.schemas.look(partial(_by_id, call))
     return _raw(await _format(call, stored) or stored.schema.text)
 
 
@@ -91,7 +96,8 @@ async def _uses(call: Call) -> list[SubjectVersion]:
     schema_id, deleted = read_id(call.parts["id"]), call.flag("deleted")
     wanted = call.one("subject")
     found = await call.schemas.look(lambda machine: machine.uses(schema_id, deleted=deleted))
-    return [each for each in found if wanted in ("", each.subject)]
+    shown = call.visibility.demand(schema_id, found)
+    return [each for each in shown if wanted in ("", each.subject)]
 
 
 async def _format(call: Call, stored: StoredSchema) -> str | None:
@@ -132,7 +138,7 @@ async def list_subjects(call: Call) -> Any:
     def look(machine: Any) -> list[str]:
         found: list[str] = machine.subjects(prefix, deleted=deleted or only)
         active = machine.subjects(prefix) if only else ()
-        return [each for each in found if each not in active]
+        return [each for each in filter(call.visibility.shows, found) if each not in active]
 
     return _page(call, await call.schemas.look(look))
 

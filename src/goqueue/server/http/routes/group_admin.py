@@ -1,8 +1,10 @@
 """Consumer groups for operators: list, describe, lag, reset, delete, how often they rebalance."""
 
+from collections.abc import Callable
 from itertools import chain
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from litestar import Request
 from litestar.params import JSONBody, QueryParameter
 
@@ -113,11 +115,20 @@ def _summary(listing: GroupListing) -> GroupSummary:
 
 @routes.get("/groups/{group:str}", "Describe a group", 404)
 async def describe_group(
-    broker: TheBroker, overview: TheGroupAdmin, group: GroupPath
+    request: Request[Any, Any, Any], broker: TheBroker, overview: TheGroupAdmin, group: GroupPath
 ) -> GroupDetail:
-    """Its members and what each has, with the way to where it goes while it rebalances."""
+    """Its members and what each has, with the way to where it goes while it rebalances.
+
+    Topics that the caller may not see are left out.
+    """
+    may_see = visible(request.scope, broker.permissions, ResourceType.TOPIC)
     if broker.queue_groups.is_queue(group_name(group)):
-        return queue_group(broker, await broker.queue_groups.describe(group_name(group)))
+        found = await broker.queue_groups.describe(group_name(group))
+        return _show(queue_group(broker, found), may_see)
+    return _show(await _detail(broker, overview, group), may_see)
+
+
+async def _detail(broker: Broker, overview: GroupAdmin, group: str) -> GroupDetail:
     found = await broker.groups.describe(group_name(group))
     members = [_member(overview, found, each) for each in found.members]
     topics = {topic for each in members for topic in each.topics}
@@ -132,6 +143,27 @@ async def describe_group(
         topics=sorted(topics),
         members=members,
         changed_at=time_text(found.changed_at) if found.changed_at > 0 else None,
+    )
+
+
+def _show(group: GroupDetail, may_see: Callable[[str], bool]) -> GroupDetail:
+    """Without topics that may not be seen."""
+
+    def places(found: list[TopicPartition]) -> list[TopicPartition]:
+        return [each for each in found if may_see(each.topic)]
+
+    members = [
+        msgspec.structs.replace(
+            each,
+            topics=list(filter(may_see, each.topics)),
+            partitions=places(each.partitions),
+            revoking=places(each.revoking),
+            target=places(each.target),
+        )
+        for each in group.members
+    ]
+    return msgspec.structs.replace(
+        group, topics=list(filter(may_see, group.topics)), members=members
     )
 
 
@@ -206,8 +238,13 @@ async def delete_group(broker: TheBroker, group: GroupPath) -> GroupDeletedBody:
 
 
 @routes.get("/groups/{group:str}/offsets", "Committed offsets", 404)
-async def get_offsets(overview: TheGroupAdmin, group: GroupPath) -> GroupOffsets:
-    described, committed = await overview.read_committed(group_name(group))
+async def get_offsets(
+    request: Request[Any, Any, Any], broker: TheBroker, overview: TheGroupAdmin, group: GroupPath
+) -> GroupOffsets:
+    """In the topics that the caller may see."""
+    may_see = visible(request.scope, broker.permissions, ResourceType.TOPIC)
+    described, found = await overview.read_committed(group_name(group))
+    committed = {place: each for place, each in found.items() if may_see(place.topic)}
     topics: dict[str, dict[str, int]] = {}
     for place, each in committed.items():
         topics.setdefault(place.topic, {})[str(place.partition)] = each.offset
@@ -221,9 +258,16 @@ async def get_offsets(overview: TheGroupAdmin, group: GroupPath) -> GroupOffsets
 
 
 @routes.get("/groups/{group:str}/lag", "How far behind", 404)
-async def get_lag(overview: TheGroupAdmin, group: GroupPath) -> GroupLag:
-    """For each partition that the group has committed in, or that a member has."""
-    described, found = await overview.lag(group_name(group))
+async def get_lag(
+    request: Request[Any, Any, Any], broker: TheBroker, overview: TheGroupAdmin, group: GroupPath
+) -> GroupLag:
+    """For each partition that the group has committed in, or that a member has.
+
+    In the topics that the caller may see.
+    """
+    may_see = visible(request.scope, broker.permissions, ResourceType.TOPIC)
+    described, known = await overview.lag(group_name(group))
+    found = [each for each in known if may_see(each.topic)]
     lag = sum(each.lag for each in found)
     return GroupLag(group, described.state, lag, [_lag(each) for each in found])
 

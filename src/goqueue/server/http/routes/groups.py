@@ -52,6 +52,7 @@ from goqueue.server.http.routes.messages import (
     LimitQuery,
 )
 from goqueue.server.http.routes.queue_bodies import visibility_ms
+from goqueue.server.http.security.visibility import demand_reading, viewer_of
 
 POLL_TIMEOUT_DEFAULT: Final = "30s"
 REFUSALS: Final = (404, 409, 416, 422, 507)
@@ -87,8 +88,10 @@ async def join_group(
     """
     check_join(data)
     host = "" if request.client is None else request.client.host
-    engine = QueueEngine(broker) if data.mode == "queue" else StreamEngine(broker, members)
-    return await engine.join(group_name(group), host, data)
+    if data.mode == "queue":
+        return await QueueEngine(broker).join(group_name(group), host, data)
+    viewer = viewer_of(request.scope, broker.permissions) if data.topics_regex else None
+    return await StreamEngine(broker, members, viewer).join(group_name(group), host, data)
 
 
 def _engine(broker: Broker, members: GroupMembers, group: str, member_id: str) -> Engine:
@@ -208,6 +211,10 @@ async def poll(
         encoding=encoding,
     )
     engine = _engine(broker, members, group, member_id)
+    if broker.permissions.is_asked:  # a permission may be gone since it joined
+        standing = await engine.assignment(call.group_id, member_id)
+        topics = {each.topic for each in standing.partitions}
+        demand_reading(request.scope, broker.permissions, topics)
     return await engine.poll(request, polls, metrics, call)
 
 

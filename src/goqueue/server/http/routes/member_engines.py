@@ -17,7 +17,7 @@ from goqueue.broker.groups.http_members import GroupMembers
 from goqueue.broker.groups.http_requests import JoinAsReader, Membership, Polled, PollRequest
 from goqueue.broker.queues.members import JoinAsWorker
 from goqueue.broker.queues.receive_request import ReceiveRequest
-from goqueue.groups import ShareMember
+from goqueue.groups import ShareMember, Viewer
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.names import topic_name
@@ -44,9 +44,11 @@ class PollCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamEngine:
-    def __init__(self, broker: Broker, members: GroupMembers) -> None:
+    def __init__(self, broker: Broker, members: GroupMembers, viewer: Viewer | None = None) -> None:
+        """`viewer` is who joins by a regular expression; None: it may see everything."""
         self._broker = broker
         self._members = members
+        self._viewer = viewer
 
     async def join(self, group_id: GroupId, host: str, data: JoinGroup) -> MembershipBody:
         if not data.topics and not data.topics_regex:
@@ -56,6 +58,7 @@ class StreamEngine:
                 group_id=group_id,
                 topics=tuple(topic_name(each) for each in data.topics),
                 topics_regex=data.topics_regex,
+                viewer=self._viewer,
                 member_id=data.member_id,
                 instance_id=data.instance_id,
                 client_id=data.client_id,

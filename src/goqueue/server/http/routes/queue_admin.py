@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Response
+from litestar import Request, Response
 from litestar.params import JSONBody
 
 from goqueue.api.errors import ErrorBody
@@ -33,7 +33,8 @@ from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
 from goqueue.queue import GroupStats, InFlight, LaneStats, PartitionStats
 from goqueue.queue.receipts import read_receipts
-from goqueue.server.http.asgi.dependencies import TheQueues
+from goqueue.security import ResourceType
+from goqueue.server.http.asgi.dependencies import TheBroker, TheQueues
 from goqueue.server.http.routes.bodies import body_of
 from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.group_bodies import GroupPath, group_name
@@ -43,6 +44,7 @@ from goqueue.server.http.routes.queue_bodies import (
     visibility_ms,
 )
 from goqueue.server.http.routes.queues import many_answer
+from goqueue.server.http.security.visibility import visible
 
 IN_FLIGHT_DEFAULT: Final = 1_000
 OptionalGroup = Annotated[str | None, query("Only this group.", max_length=NAME_LENGTH_MAX)]
@@ -57,6 +59,8 @@ routes = Routes("queues", MEANINGS)
 
 @routes.get("/groups/{group:str}/in-flight", "Who holds what", 404)
 async def in_flight(
+    request: Request[Any, Any, Any],
+    broker: TheBroker,
     queues: TheQueues,
     group: GroupPath,
     topic: OptionalTopic = None,
@@ -65,12 +69,12 @@ async def in_flight(
         int, query("Most messages to give.", ge=1, le=HANDLES_MAX)
     ] = IN_FLIGHT_DEFAULT,
 ) -> InFlightBody:
-    """Messages in flight: delivered and not yet settled."""
+    """Messages in flight: delivered and not yet settled; of topics that the caller may see."""
     which, missing = WhichInFlight(topic=topic, consumer=consumer), Missing()
     found = await queues.list_held(group_name(group), which, limit, missing)
-    return InFlightBody(
-        group, [_describe_held(each) for each in found], missing_partitions(missing)
-    )
+    may_see = visible(request.scope, broker.permissions, ResourceType.TOPIC)
+    shown = [_describe_held(each) for each in found if may_see(each.topic)]
+    return InFlightBody(group, shown, missing_partitions(missing))
 
 
 def _describe_held(held: InFlight) -> HeldMessage:

@@ -17,13 +17,13 @@ from goqueue.schemas import (
     read_level,
     subject_name,
 )
-from goqueue.schemas.errors import InvalidSchema
+from goqueue.schemas.errors import InvalidSchema, SchemaNotFound
 from goqueue.security import ResourceType
 from goqueue.server.http.asgi.dependencies import TheBroker
 from goqueue.server.http.registry.bodies import read_version
 from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.security.demands import subject_topic
-from goqueue.server.http.security.visibility import visible
+from goqueue.server.http.security.visibility import SchemaVisibility, visible
 
 MEANINGS = {
     404: "No such subject, version or schema.",
@@ -111,12 +111,17 @@ async def delete_subject(
 @routes.get("/schemas/ids/{schema_id:int}", "Show the schema with an id", 404)
 async def show_schema(
     broker: TheBroker,
+    request: Request[Any, Any, Any],
     schema_id: Annotated[int, PathParameter(description="Id of a schema.", ge=0)],
 ) -> api.SchemaVersion:
-    """With the first subject that has it."""
+    """With the first subject that has it, of those that the caller may see."""
+    visibility = SchemaVisibility(request.scope, broker.permissions)
 
     def look(machine: RegistryMachine) -> SubjectVersion:
-        return machine.uses(schema_id, deleted=True)[0]
+        uses = visibility.demand(schema_id, machine.uses(schema_id, deleted=True))
+        if not uses:
+            raise SchemaNotFound(f"no subject has the schema with the id {schema_id}")
+        return uses[0]
 
     return _body(await broker.schemas.look(look))
 

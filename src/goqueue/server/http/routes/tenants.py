@@ -12,6 +12,7 @@ from goqueue.api.tenants import (
     TenantBody,
     TenantDeleted,
     TenantList,
+    TenantOnNode,
     TenantQuotasBody,
     TenantQuotasChange,
     TenantStats,
@@ -21,10 +22,13 @@ from goqueue.api.tenants import (
     TenantUser,
 )
 from goqueue.broker import Broker
+from goqueue.broker.cluster.other_nodes import Verb
+from goqueue.broker.tenants import Counts
 from goqueue.cluster.controller import topics_of
 from goqueue.model.times import time_text
 from goqueue.quotas import Namespace, Tenant, TenantQuotas
 from goqueue.server.http.asgi.dependencies import TheBroker
+from goqueue.server.http.gathering import answers, gather
 from goqueue.server.http.routes.family import Routes, query
 
 routes = Routes(
@@ -130,6 +134,7 @@ async def get_tenant_usage(broker: TheBroker, tenant: TenantPath) -> TenantUsage
 
 @routes.get("/admin/tenants/{tenant:str}/stats", "How much of its limits a tenant uses", 404)
 async def get_tenant_stats(broker: TheBroker, tenant: TenantPath) -> TenantStats:
+    """Connections of the node that has the most: each node counts its own."""
     found = broker.tenants.get(tenant)
     used, quotas = await _usage(broker, found), found.quotas
     return TenantStats(
@@ -137,7 +142,7 @@ async def get_tenant_stats(broker: TheBroker, tenant: TenantPath) -> TenantStats
         _percent(used.storage_bytes, quotas.storage_bytes),
         _percent(used.topics, quotas.topics),
         _percent(used.partitions, quotas.partitions),
-        _percent(used.connections, quotas.connections),
+        _percent(max(each.connections for each in used.nodes), quotas.connections),
     )
 
 
@@ -190,20 +195,52 @@ def _body(broker: Broker, tenant: Tenant) -> TenantBody:
     )
 
 
+class TenantCountsHere(Verb[Counts], frozen=True):
+    """What a tenant's users did through a node."""
+
+    name = "tenant_counts"
+    reply_type = Counts
+
+    tenant_id: str
+
+
+@answers(TenantCountsHere)
+async def _count_here(broker: Broker, verb: TenantCountsHere) -> Counts:
+    return broker.tenants.counts_of(verb.tenant_id)
+
+
 async def _usage(broker: Broker, tenant: Tenant) -> TenantUsage:
-    counts = broker.tenants.counts_of(tenant.tenant_id)
+    live = () if broker.others is None else broker.others.live
+    nodes = sorted({broker.node_id, *live})
+    counts = await gather(
+        broker, dict.fromkeys(nodes, ()), lambda _: TenantCountsHere(tenant.tenant_id)
+    )
     topics = topics_of(broker.metadata, tenant.tenant_id)
+
+    def add_up(name: str) -> int:
+        return sum(getattr(each, name) for each in counts)
+
     return TenantUsage(
         tenant.tenant_id,
-        counts.messages_published,
-        counts.bytes_published,
-        counts.messages_consumed,
-        counts.bytes_consumed,
-        counts.throttled,
-        counts.connections,
+        add_up("messages_published"),
+        add_up("bytes_published"),
+        add_up("messages_consumed"),
+        add_up("bytes_consumed"),
+        add_up("throttled"),
+        add_up("connections"),
         await broker.tenants.stored_bytes(tenant.tenant_id),
         len(topics),
         sum(each.partitions for each in topics),
+        [
+            TenantOnNode(
+                node_id,
+                each.messages_published,
+                each.messages_consumed,
+                each.throttled,
+                each.connections,
+            )
+            for node_id, each in zip(nodes, counts, strict=True)
+        ],
     )
 
 

@@ -22,6 +22,7 @@ from goqueue.server.http.security.audited import HttpAudit
 from goqueue.server.http.security.demands import CREATING, DEMANDS, Asked, Demand, template_text
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
 from goqueue.server.http.security.registry_demands import REGISTRY_TEMPLATES, registry_demands
+from goqueue.server.http.security.stream_guard import StreamGuard
 from goqueue.server.http.tenancy.demands import TENANT_DEMANDS
 
 QUERY_FIELDS_MAX: Final = 100
@@ -53,7 +54,8 @@ class AuthorizedApp:
         except GoQueueError as error:
             await send_error(send, error)
             return
-        await self._app(scope, receive, send)
+        guard = StreamGuard(lambda: self._check(scope, receive), receive, send)
+        await self._app(scope, guard.receive, guard.send)
 
     async def _check(self, scope: Scope, receive: Receive) -> Receive:
         """From where the body comes then; raises `AccessDenied`."""

@@ -286,7 +286,7 @@ DEMANDS: Final[Mapping[str, list[Demand]]] = {
     "POST /schemas/compatibility/subjects/{subject}/versions/{version}": _SUBJECT_READ,
     "DELETE /schemas/subjects/{subject}": _SUBJECT_DELETE,
     "DELETE /schemas/subjects/{subject}/versions/{version}": _SUBJECT_DELETE,
-    "GET /schemas/ids/{schema_id}": NOTHING,
+    "GET /schemas/ids/{schema_id}": NOTHING,  # see `SchemaVisibility`
     "GET /schemas/stats": _cluster(DESCRIBE),
     "GET /schemas/config": NOTHING,
     "PUT /schemas/config": _cluster(ALTER_CONFIGS),

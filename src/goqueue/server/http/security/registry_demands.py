@@ -7,15 +7,17 @@ from urllib.parse import unquote
 from goqueue.security import CLUSTER_NAME, Operation, ResourceType
 from goqueue.server.http.security.demands import NOTHING, Demand, subject_topic
 
-REGISTRY_TEMPLATES: Final = frozenset({"/registry", "/registry/{rest:path}"})
+REGISTRY_TEMPLATES: Final = frozenset({"/registry", "/registry/{rest}"})
 
 # A subject's name may have slashes in it.
 _OF_SUBJECT: Final = re.compile(
-    r"/?(?:compatibility/)?(?:subjects|config|mode)/(.+?)(?:/versions(?:/[^/]+(?:/.*)?)?)?/?"
+    r"/?(?:compatibility/)?(?:subjects|config|mode)/(.+?)"
+    r"(?:/metadata|/versions(?:/[^/]+(?:/.*)?)?)?/?"
 )
 _OF_ALL: Final = re.compile(r"/?(?:config|mode)/?")
 _FOR_ALL: Final = re.compile(
-    r"/?|/?config/?|/?mode/?|/?schemas/types/?|/?schemas/ids/\d+(/schema)?/?"
+    r"/?|/?(?:config|mode|subjects|schemas|schemas/types)/?"
+    r"|/?schemas/ids/\d+(?:/(?:schema|subjects|versions))?/?"
 )
 _READS: Final = ("GET", "HEAD", "OPTIONS")
 
@@ -27,7 +29,8 @@ def registry_demands(method: str, rest: str) -> list[Demand]:
         return [Demand(_operation(method, rest), ResourceType.TOPIC, lambda _: [topic])]
     if _OF_ALL.fullmatch(rest) and method not in _READS:
         return _cluster(Operation.ALTER_CONFIGS)
-    # A schema by its id is for every consumer; lists name what one may not see.
+    # Lists show what one may see, and a schema by its id is for who may see a subject that has it:
+    # the handlers find that out.
     return NOTHING if _FOR_ALL.fullmatch(rest) else _cluster(Operation.DESCRIBE)
 
 

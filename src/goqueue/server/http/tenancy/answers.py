@@ -72,8 +72,6 @@ class Answer:
             return body
         if self._route in FILTERED and self._start["status"] < 300:
             decoded = self._filter(decoded, *FILTERED[self._route])
-        if self._route == REGISTRY_SUBJECTS and isinstance(decoded, list):
-            decoded = [each for each in decoded if self._may_see(str(each))]
         return msgspec.json.encode(body_out(decoded, self._namespace))
 
     def _filter(self, body: Any, listed: str, following: str) -> Any:
@@ -98,6 +96,3 @@ class Answer:
                 return line
             return b"data: " + msgspec.json.encode(body_out(decoded, self._namespace))
         return line
-
-
-REGISTRY_SUBJECTS: Final = "GET /registry/subjects"

@@ -5,24 +5,23 @@
 It stands first, so that everything behind it knows the names as they are inside.
 """
 
-import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any, Final
 
-import msgspec
 from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.utils.path import normalize_path
 
 from goqueue.broker import Broker
-from goqueue.model.errors import BatchTooLarge, GoQueueError
+from goqueue.model.errors import GoQueueError
 from goqueue.quotas import Namespace
-from goqueue.schemas.errors import SchemaNotFound
 from goqueue.security import ANONYMOUS, Operation, Principal, ResourceType
 from goqueue.server.http.forwarding.forwarder import send_error
 from goqueue.server.http.security.demands import subject_topic
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
-from goqueue.server.http.tenancy.answers import REGISTRY_SUBJECTS, Answer
+from goqueue.server.http.security.stream_guard import StreamGuard
+from goqueue.server.http.tenancy.answers import Answer
 from goqueue.server.http.tenancy.requests import body_of, scope_into
 
 Scope = MutableMapping[str, Any]
@@ -38,14 +37,11 @@ PUBLISH: Final = frozenset(
         "POST /transactions/messages",
     }
 )
-_SCHEMA_BY_ID: Final = re.compile(r"/?(?:registry/)?schemas/ids/(\d{1,10})(?:/.*)?")
 
 
 class TenantApp:
-    def __init__(self, app: App, unchecked: App, router: Litestar, broker: Broker) -> None:
-        """`unchecked` answers questions that this application asks itself."""
+    def __init__(self, app: App, router: Litestar, broker: Broker) -> None:
         self._app = app
-        self._unchecked = unchecked
         self._router = router
         self._tenants = broker.tenants
         self._permissions = broker.permissions
@@ -60,9 +56,13 @@ class TenantApp:
             if namespace is None:
                 await self._app(scope, receive, send)
                 return
-            await self._serve(namespace, scope, receive, send)
+            guard = StreamGuard(partial(self._check, principal), receive, send)
+            await self._serve(namespace, scope, guard.receive, guard.send)
         except GoQueueError as error:
             await send_error(send, error)
+
+    async def _check(self, principal: Principal) -> None:
+        self._tenants.namespace_of(principal)
 
     async def _serve(
         self, namespace: Namespace, scope: Scope, receive: Receive, send: Send
@@ -73,10 +73,7 @@ class TenantApp:
         except HTTPException:
             await self._app(scope, receive, send)  # there is no such route, and it says so
             return
-        if (found := _SCHEMA_BY_ID.fullmatch(path)) is not None:
-            await self._check_schema(int(found[1]), namespace, scope)
         route = scope_into(scope, namespace, template)
-        is_listing = f"{scope['method']} {path.rstrip('/')}" == REGISTRY_SUBJECTS
         receive = await body_of(scope, receive, namespace, route)
         if route in PUBLISH:
             await self._tenants.check_storage(self._tenants.get(namespace.tenant_id))
@@ -87,39 +84,5 @@ class TenantApp:
                 principal, host, Operation.DESCRIBE, ResourceType.TOPIC, subject_topic(name)
             )
 
-        answer = Answer(send, namespace, REGISTRY_SUBJECTS if is_listing else route, may_see)
-        app = self._unchecked if is_listing else self._app
-        await app(scope, receive, answer.send)
-
-    async def _check_schema(self, schema_id: int, namespace: Namespace, scope: Scope) -> None:
-        """Ids are the cluster's: one that no subject of the tenant uses is not there."""
-        question = {
-            **scope,
-            "method": "GET",
-            "path": f"/registry/schemas/ids/{schema_id}/subjects",
-            "raw_path": b"",
-            "query_string": b"deleted=true",
-            PRINCIPAL_KEY: ANONYMOUS,
-        }
-        status, body = await ask(self._unchecked, question)
-        subjects = msgspec.json.decode(body) if status == 200 else []
-        if not any(namespace.holds(each) for each in subjects):
-            raise SchemaNotFound(f"there is no schema with id {schema_id}")
-
-
-async def ask(app: App, scope: Scope) -> tuple[int, bytes]:
-    """The answer to a request without a body."""
-    status, parts = 500, list[bytes]()
-
-    async def receive() -> Event:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(event: Event) -> None:
-        nonlocal status
-        status = event.get("status", status)
-        parts.append(bytes(event.get("body", b"")))
-        if sum(map(len, parts)) > 16 * 1024 * 1024:
-            raise BatchTooLarge("an answer of more than 16 MiB")
-
-    await app(scope, receive, send)
-    return status, b"".join(parts)
+        answer = Answer(send, namespace, route, may_see)
+        await self._app(scope, receive, answer.send)

@@ -41,148 +41,119 @@ def _same(text: str) -> str:
     return text
 
 
-# --- requests -------------------------------------------------------------------------------------
+# --- where names are ------------------------------------------------------------------------------
 
 
-def _coordinator_keys(request: FindCoordinatorRequest, namespace: Namespace) -> Any:
+def _in_field(field: str, change: Special) -> Special:
+    """Of a message: with the field's value changed, if it has one."""
+
+    def change_field(message: Any, namespace: Namespace) -> Any:
+        value = getattr(message, field)
+        return replace(message, **{field: change(value, namespace)}) if value else message
+
+    return change_field
+
+
+def _each(change: Special) -> Special:
+    return lambda values, namespace: tuple(change(each, namespace) for each in values)
+
+
+def _in_each(field: str, inner: str, change: Special) -> Special:
+    """Of a message: with a field of each object in a list changed."""
+    return _in_field(field, _each(_in_field(inner, change)))
+
+
+def _of_consumers(change: Special) -> Special:
+    """Only the bytes of consumers are known; SyncGroup tells its protocol from version 5 on."""
+
+    def change_consumers(message: Any, namespace: Namespace) -> Any:
+        is_known = message.protocol_type in (None, PROTOCOL_TYPE)
+        return change(message, namespace) if is_known else message
+
+    return change_consumers
+
+
+# --- what stands there ----------------------------------------------------------------------------
+
+
+def _regex_into(regex: str, namespace: Namespace) -> str:
+    return in_namespace(namespace.prefix, regex)
+
+
+def _resource_into(resource: Any, namespace: Namespace) -> Any:
+    return _rename(resource, namespace.into)
+
+
+def _resource_out(resource: Any, namespace: Namespace) -> Any:
+    return _rename(resource, namespace.out)
+
+
+def _rename(resource: Any, change: Change) -> Any:
+    """Of settings: topics and groups have names, nodes have numbers."""
+    if resource.resource_type not in (TOPIC, GROUP):
+        return resource
+    return replace(resource, resource_name=change(resource.resource_name))
+
+
+def _subscription_into(data: bytes, namespace: Namespace) -> bytes:
+    return change_subscription(bytes(data), namespace.into)
+
+
+def _subscription_out(data: bytes, namespace: Namespace) -> bytes:
+    return change_subscription(bytes(data), namespace.out)
+
+
+def _assignment_into(data: bytes, namespace: Namespace) -> bytes:
+    return change_assignment(bytes(data), namespace.into)
+
+
+def _assignment_out(data: bytes, namespace: Namespace) -> bytes:
+    return change_assignment(bytes(data), namespace.out)
+
+
+def _keys_into(request: FindCoordinatorRequest, namespace: Namespace) -> Any:
     if request.key_type not in _KEYS_WITH_NAMES:
         return request
     keys = tuple(namespace.into(each) for each in request.coordinator_keys)
     return replace(request, coordinator_keys=keys)
 
 
-def _resources(request: Any, namespace: Namespace) -> Any:
-    """Of settings: topics and groups have names, nodes have numbers."""
-    return replace(request, resources=_rename(request.resources, namespace.into))
-
-
-def _rename(resources: tuple[Any, ...], change: Change) -> tuple[Any, ...]:
-    return tuple(
-        replace(each, resource_name=change(each.resource_name))
-        if each.resource_type in (TOPIC, GROUP)
-        else each
-        for each in resources
-    )
-
-
-def _subscribed_regex(request: Any, namespace: Namespace) -> Any:
-    regex = request.subscribed_topic_regex
-    if not regex:
-        return request
-    return replace(request, subscribed_topic_regex=in_namespace(namespace.prefix, regex))
-
-
-def _transactional_pattern(request: Any, namespace: Namespace) -> Any:
-    pattern = request.transactional_id_pattern
-    if not pattern:
-        return request
-    return replace(request, transactional_id_pattern=in_namespace(namespace.prefix, pattern))
-
-
-def _subscriptions(request: Any, namespace: Namespace) -> Any:
-    if request.protocol_type != PROTOCOL_TYPE:
-        return request
-    protocols = tuple(
-        replace(each, metadata=change_subscription(bytes(each.metadata), namespace.into))
-        for each in request.protocols
-    )
-    return replace(request, protocols=protocols)
-
-
-def _assignments(request: Any, namespace: Namespace) -> Any:
-    """SyncGroup tells its protocol from version 5 on; before, only consumers' bytes fit."""
-    if request.protocol_type not in (None, PROTOCOL_TYPE):
-        return request
-    assignments = tuple(
-        replace(each, assignment=change_assignment(bytes(each.assignment), namespace.into))
-        for each in request.assignments
-    )
-    return replace(request, assignments=assignments)
-
-
-# --- responses ------------------------------------------------------------------------------------
-
-
-def _coordinators(response: Any, namespace: Namespace) -> Any:
+def _key_out(key: str, namespace: Namespace) -> str:
     """A key that is no name was not changed, and belongs to nobody."""
-    coordinators = tuple(
-        replace(each, key=namespace.out(each.key) or each.key) for each in response.coordinators
-    )
-    return replace(response, coordinators=coordinators)
+    return namespace.out(key) or key
 
 
-def _show_described(response: Any, namespace: Namespace) -> Any:
-    return replace(response, results=_rename(response.results, namespace.out))
+def _member_out(member: Any, namespace: Namespace) -> Any:
+    """Of a classic group."""
+    shown = _in_field("member_metadata", _subscription_out)(member, namespace)
+    return _in_field("member_assignment", _assignment_out)(shown, namespace)
 
 
-def _show_altered(response: Any, namespace: Namespace) -> Any:
-    return replace(response, responses=_rename(response.responses, namespace.out))
-
-
-def _show_join(response: Any, namespace: Namespace) -> Any:
-    if response.protocol_type not in (None, PROTOCOL_TYPE):
-        return response
-    members = tuple(
-        replace(each, metadata=change_subscription(bytes(each.metadata), namespace.out))
-        for each in response.members
-    )
-    return replace(response, members=members)
-
-
-def _show_sync(response: Any, namespace: Namespace) -> Any:
-    if response.protocol_type not in (None, PROTOCOL_TYPE):
-        return response
-    return replace(
-        response, assignment=change_assignment(bytes(response.assignment), namespace.out)
-    )
-
-
-def _show_classic(response: Any, namespace: Namespace) -> Any:
-    groups = tuple(
-        replace(each, members=tuple(_show_member(member, namespace) for member in each.members))
-        if each.protocol_type == PROTOCOL_TYPE
-        else each
-        for each in response.groups
-    )
-    return replace(response, groups=groups)
-
-
-def _show_member(member: Any, namespace: Namespace) -> Any:
-    return replace(
-        member,
-        member_metadata=change_subscription(bytes(member.member_metadata), namespace.out),
-        member_assignment=change_assignment(bytes(member.member_assignment), namespace.out),
-    )
-
-
-def _show_consumers(response: Any, namespace: Namespace) -> Any:
-    def show(member: Any) -> Any:
-        regex = member.subscribed_topic_regex
-        return replace(member, subscribed_topic_regex=regex and namespace.out(regex))
-
-    groups = tuple(
-        replace(each, members=tuple(map(show, each.members))) for each in response.groups
-    )
-    return replace(response, groups=groups)
-
-
+_RESOURCES_INTO: Final = _in_field("resources", _each(_resource_into))
+_ALTERED_OUT: Final = _in_field("responses", _each(_resource_out))
 _REQUESTS: Final[dict[int, Special]] = {
-    ApiKey.FIND_COORDINATOR: _coordinator_keys,
-    ApiKey.DESCRIBE_CONFIGS: _resources,
-    ApiKey.ALTER_CONFIGS: _resources,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _resources,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _subscribed_regex,
-    ApiKey.LIST_TRANSACTIONS: _transactional_pattern,
-    ApiKey.JOIN_GROUP: _subscriptions,
-    ApiKey.SYNC_GROUP: _assignments,
+    ApiKey.FIND_COORDINATOR: _keys_into,
+    ApiKey.DESCRIBE_CONFIGS: _RESOURCES_INTO,
+    ApiKey.ALTER_CONFIGS: _RESOURCES_INTO,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _RESOURCES_INTO,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _in_field("subscribed_topic_regex", _regex_into),
+    ApiKey.LIST_TRANSACTIONS: _in_field("transactional_id_pattern", _regex_into),
+    ApiKey.JOIN_GROUP: _of_consumers(_in_each("protocols", "metadata", _subscription_into)),
+    ApiKey.SYNC_GROUP: _of_consumers(_in_each("assignments", "assignment", _assignment_into)),
 }
 _RESPONSES: Final[dict[int, Special]] = {
-    ApiKey.FIND_COORDINATOR: _coordinators,
-    ApiKey.DESCRIBE_CONFIGS: _show_described,
-    ApiKey.ALTER_CONFIGS: _show_altered,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _show_altered,
-    ApiKey.JOIN_GROUP: _show_join,
-    ApiKey.SYNC_GROUP: _show_sync,
-    ApiKey.DESCRIBE_GROUPS: _show_classic,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _show_consumers,
+    ApiKey.FIND_COORDINATOR: _in_each("coordinators", "key", _key_out),
+    ApiKey.DESCRIBE_CONFIGS: _in_field("results", _each(_resource_out)),
+    ApiKey.ALTER_CONFIGS: _ALTERED_OUT,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTERED_OUT,
+    ApiKey.JOIN_GROUP: _of_consumers(_in_each("members", "metadata", _subscription_out)),
+    ApiKey.SYNC_GROUP: _of_consumers(_in_field("assignment", _assignment_out)),
+    ApiKey.DESCRIBE_GROUPS: _in_field(
+        "groups", _each(_of_consumers(_in_field("members", _each(_member_out))))
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _in_each(
+        "groups",
+        "members",
+        _each(_in_field("subscribed_topic_regex", lambda regex, namespace: namespace.out(regex))),
+    ),
 }
