@@ -20,6 +20,9 @@ INSTALL_VERBOSE := $(PIP) install --verbose
 INTERPRETED := PYTHONPATH=src
 COMPILED    := env -u PYTHONPATH
 
+# Where containers forbid it, each of hundreds of processes would compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST  := $(BIN)/python -P -m pytest
 SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort)
 
