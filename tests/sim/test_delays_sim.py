@@ -42,13 +42,17 @@ class Story:
         self.unsure: set[bytes] = set()  # cancelled, and nobody answered
         self.number = 0
         self.is_over = False
+        self.cuts = 0  # of the delay log
+        self.moves = 0  # of messages in it
 
     async def run(self, environment: Environment) -> None:
         async with Broker(environment, Config(data_dir="/data")).running() as broker:
             if not broker.has_topic(TOPIC):
                 await broker.create_topic(TOPIC, partitions=1)
+            cleaning = asyncio.create_task(self.clean_logs(broker))
             await self.publish(broker, COUNT)
             await environment.clock.sleep(2)
+            cleaning.cancel()
             self.is_over = True
 
     async def publish(self, broker: Broker, count: int) -> None:
@@ -75,6 +79,26 @@ class Story:
         except GoQueueError:
             return
         self.cancelled.add(value)
+
+    async def clean_logs(self, broker: Broker) -> None:
+        """Small segments, looked at all the time: most of what still waits is moved."""
+        nap = self._nap(broker)
+        while not self.is_over:
+            await nap(0.2)
+            line = broker.delays.lines.find(TOPIC, 0)
+            if line is None:
+                continue
+            log = line.messages.log
+            try:
+                if log.segments[-1].size:
+                    log.roll()
+                start, moved = log.start_offset, line.timers.ahead.moved
+                await line.clean()
+                await line.index()
+            except GoQueueError:
+                continue
+            self.cuts += log.start_offset > start
+            self.moves += line.timers.ahead.moved > moved
 
     async def change_leaders(self, broker: Broker) -> None:
         partitions, topic, sleep = broker.partitions, broker.topic(TOPIC), self._nap(broker)
@@ -154,7 +178,7 @@ def test_a_delayed_message_is_delivered_once_wherever_the_power_fails():
         play(0, crash_at)
 
 
-def change_leaders_at_any_moment(seed: object) -> None:
+def change_leaders_at_any_moment(seed: object) -> Story:
     async def main(environment: Environment) -> None:
         broker = Broker(environment, Config(data_dir="/data"))
         broker.partitions.replica_of = lambda topic_id, index: (
@@ -162,17 +186,27 @@ def change_leaders_at_any_moment(seed: object) -> None:
         )
         async with broker.running():
             await broker.create_topic(TOPIC, partitions=1)
-            story = Story(seed)
+            cleaning = asyncio.create_task(story.clean_logs(broker))
             await asyncio.gather(story.publish(broker, 4 * COUNT), story.change_leaders(broker))
             await story.check(broker)
+            story.is_over = True
+            await cleaning
             assert story.scheduled
 
+    story = Story(seed)
     with World(f"leaders of delays/{seed}") as world:
         world.run(main(world.environment("a")))
+    return story
 
 
 def test_a_delayed_message_is_delivered_once_whoever_led_meanwhile(seed):
     change_leaders_at_any_moment(seed)
+
+
+def test_leaders_change_while_the_delay_log_is_cut_and_messages_are_moved():
+    stories = [change_leaders_at_any_moment(f"moves/{seed}") for seed in range(5)]
+    assert sum(story.cuts for story in stories) > 5
+    assert sum(story.moves for story in stories) > 5
 
 
 @pytest.mark.parametrize("bug", ["forgets what is in doubt", "notes before the commit"])

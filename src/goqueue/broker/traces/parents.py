@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from goqueue.model import batch as batches
-from goqueue.model.batch import CODEC_AT, CODEC_MASK
+from goqueue.model.batch import CODEC_AT, CODEC_MASK, RecordReader, record_block
 from goqueue.model.errors import GoQueueError
 from goqueue.model.header_marks import HeaderMarks
 from goqueue.trace.events import Step, TraceEvent
@@ -55,13 +55,23 @@ def find_parents(kept: Sequence[Batch]) -> list[TraceEvent]:
     for event, data in kept:
         try:
             for header in batches.headers(data):
-                for record in batches.decode(data, header):
-                    value = next((v for name, v in record.headers if name == TRACEPARENT), None)
-                    parent = None if value is None else parse_traceparent(value)
-                    if parent is not None:
-                        found.append(_link(event, record.offset, parent.trace_id, parent.span_id))
+                found += _find_in(event, RecordReader(header, record_block(data, header)))
         except GoQueueError:
             continue  # what a producer sent and nobody can read
+    return found
+
+
+def _find_in(event: TraceEvent, reader: RecordReader) -> list[TraceEvent]:
+    """Records are taken apart only if one of them may have such a header."""
+    found = list[TraceEvent]()
+    if not _MARKS.may_be_in(reader.block):
+        return found
+    while not reader.is_done:
+        for record in reader.read():
+            value = next((v for name, v in record.headers if name == TRACEPARENT), None)
+            parent = None if value is None else parse_traceparent(value)
+            if parent is not None:
+                found.append(_link(event, record.offset, parent.trace_id, parent.span_id))
     return found
 
 
