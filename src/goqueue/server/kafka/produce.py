@@ -116,25 +116,8 @@ async def handle_produce(
             try:
                 partition = await _partition(broker, found, item.index)
                 batches = _batches(item)
-                admitted = left_out = None
-                if partition.log.settings.validates:
-                    left_out = await broker.check_schemas(
-                        partition, batches, transactional_id=request.transactional_id
-                    )
-                delayed = None
-                if may_delay or _is_compressed(batches):
-                    sent = _Sent(request, header.api_version, partition, batches, left_out)
-                    delayed = await _append_delayed(broker, sent)
-                if delayed is not None:
-                    appended, admitted = delayed
-                else:
-                    if request.transactional_id is not None or is_transactional(batches):
-                        admitted = await _admit(
-                            broker, request, header.api_version, partition, batches
-                        )
-                    appended = broker.append(
-                        partition, batches, waits=waits, is_checked=True, left_out=left_out
-                    )
+                sent = _Sent(request, header.api_version, partition, batches, waits, may_delay)
+                appended, admitted = await _append(broker, sent)
             except GoQueueError as error:
                 reply.refuse(topic.topic, item.index, _code(error, header.api_version), error)
                 if isinstance(error, TransactionError) and broker.transactions.is_coordinating:
@@ -172,7 +155,26 @@ class _Sent(NamedTuple):
     version: int
     partition: Partition
     batches: memoryview
-    left_out: LeftOut | None
+    waits: bool
+    may_delay: bool
+
+
+async def _append(broker: Broker, sent: _Sent) -> tuple[Appended, asyncio.Future[None] | None]:
+    """Also what the coordinator of its transaction writes meanwhile, if there is one."""
+    request, version, partition, batches, waits, may_delay = sent
+    admitted, left_out = None, None
+    if partition.log.settings.validates:
+        left_out = await broker.check_schemas(
+            partition, batches, transactional_id=request.transactional_id
+        )
+    if may_delay or _is_compressed(batches):
+        delayed = await _append_delayed(broker, sent, left_out)
+        if delayed is not None:
+            return delayed
+    if request.transactional_id is not None or is_transactional(batches):
+        admitted = await _admit(broker, request, version, partition, batches)
+    appended = broker.append(partition, batches, waits=waits, is_checked=True, left_out=left_out)
+    return appended, admitted
 
 
 def _is_compressed(batches: memoryview) -> bool:
@@ -181,10 +183,10 @@ def _is_compressed(batches: memoryview) -> bool:
 
 
 async def _append_delayed(
-    broker: Broker, sent: _Sent
+    broker: Broker, sent: _Sent, left_out: LeftOut | None
 ) -> tuple[Appended, asyncio.Future[None] | None] | None:
     """Batches of which some messages are for later; None: there are none."""
-    request, version, partition, batches, left_out = sent
+    request, version, partition, batches, _, _ = sent
     if not partition.log.settings.goqueue_delayed_messages_max:
         return None
     appends, admitted = broker.delays.appends, None
