@@ -293,7 +293,7 @@ _SETTINGS = [
         "string",
         "Which compressed batches of Kafka clients are decompressed to look for the headers"
         " `gq-delay-ms` and `gq-deliver-at`: `always` all; `auto` all, once the topic had a delayed"
-        " message, and before that as many as take 1 % of a core.",
+        " message, and before that as many as take 10 % of a core.",
         _one_of("auto", "always"),
     ),
     Setting(

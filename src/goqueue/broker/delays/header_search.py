@@ -6,8 +6,8 @@ So the search of a topic without any has a budget, a part of one core:
     the topic had a delayed message, or `goqueue.delayed.compressed=always`    every batch
     none so far                                                                within the budget
 
-The budget covers some 10 MB a second, so all but the busiest topics are searched completely.  In
-those the first delayed messages may be missed, and go out at once, until one of them is seen.
+The budget covers some 100 MB a second, so nearly all brokers search completely.  In busier
+ones the first delayed messages of a topic may be missed, and go out at once, until one is seen.
 """
 
 from typing import Final
@@ -20,8 +20,8 @@ from goqueue.model.compression import Codec
 from goqueue.model.ids import Instant
 from goqueue.runtime import Clock
 
-SHARE: Final = 0.01  # of the time
-SAVED_NS_MAX: Final = 50_000_000  # after a while without compressed batches
+SHARE: Final = 0.1  # of the time
+SAVED_NS_MAX: Final = 500_000_000  # after a while without compressed batches
 
 
 class HeaderSearch:
