@@ -31,7 +31,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .NOTPARALLEL:
 .PHONY: help run demo test check check-static check-format check-lint check-types check-imports check-rules \
 	docs format generate bench sim sim-cluster soak chaos-cluster chaos-network chaos-rolling spark-chaos etcd \
-	strangers clean FORCE
+	alerts strangers clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,8 +93,9 @@ check-rules: $(VENV)/dev
 	@echo "==> rules of our own"
 	@$(INTERPRETED) $(PYTEST) --quiet tests/unit/test_project_rules.py tests/unit/test_project_words.py
 
-docs: $(VENV)/dev ## write docs/reference from the code
+docs: $(VENV)/dev ## write docs/reference and deploy/grafana from the code
 	@$(INTERPRETED) $(BIN)/python -m tools.reference
+	@$(INTERPRETED) $(BIN)/python -m tools.grafana
 
 format: $(VENV)/dev ## format the code and fix what lint can fix
 	@$(BIN)/ruff check --fix-only --quiet .
@@ -152,6 +153,10 @@ etcd: $(VENV)/dev $(VENV)/installed ## metadata in etcd: contract, access, kille
 	@$(COMPILED) $(PYTEST) -m "" tests/conformance/test_etcd.py tests/conformance/test_etcd_access.py \
 		tests/conformance/test_server_on_etcd.py tests/conformance/test_nodes_on_etcd.py \
 		tests/chaos/test_etcd_members.py $(ARGS)
+
+alerts: $(VENV)/dev ## promtool on the alert rules and their cases (fetched the first time)
+	@$(BIN)/python -m tools.prometheus promtool check rules deploy/prometheus/alerts.yml
+	@$(BIN)/python -m tools.prometheus promtool test rules deploy/prometheus/alerts_test.yml
 
 strangers: $(VENV)/dev $(VENV)/installed ## run franz-go's, librdkafka's and kafka-python's own tests
 	@echo "==> strangers' test-suites, compiled (half an hour; fetched the first time)"

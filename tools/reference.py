@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 import typer
+from prometheus_client import generate_latest
 
 import goqueue
 from goqueue.cli.main import COMMANDS, app
@@ -22,6 +23,7 @@ from goqueue.model.settings import SETTINGS
 from goqueue.queue.settings import QueueSettings
 from goqueue.server.http.errors import STATUS
 from goqueue.server.kafka.errors import KAFKA_CODE
+from goqueue.spark.service.metrics import PipelineCollector
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ROOT / "docs" / "reference"
@@ -179,6 +181,11 @@ def _value(value: object) -> str:
 
 def _metrics() -> Iterator[str]:
     yield from _table(("metric", "type", "meaning"), _metric_rows(_scrape()))
+    yield ""
+    yield "`goqueue pipeline serve` has an endpoint of its own:"
+    yield ""
+    pipelines = generate_latest(PipelineCollector(lambda: ())).decode()
+    yield from _table(("metric", "type", "meaning"), _metric_rows(pipelines))
 
 
 def _scrape() -> str:

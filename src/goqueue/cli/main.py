@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "server": "Broker",
     "version": "Broker",
     "doctor": "Broker",
+    "top": "Broker",
     "cluster": "Broker",
     "backup": "Broker",
     "restore": "Broker",

@@ -28,8 +28,6 @@ class SecurityCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._collect_certificates()
         audit = self._broker.audit
-        if not audit.is_enabled:
-            return
         yield CounterMetricFamily(
             "goqueue_logins_throttled",
             "Logins that were refused unchecked, because too many before them failed.",
@@ -59,8 +57,6 @@ class SecurityCollector(Collector):
         yield from (events, left_out, failures)
 
     def _collect_certificates(self) -> Iterator[Metric]:
-        if not self.certificates:
-            return
         expiry = GaugeMetricFamily(
             "goqueue_certificate_expiry_timestamp_seconds",
             "When the certificate expires that a port shows, in seconds since 1970.",

@@ -8,8 +8,8 @@ together cost as much as one.  The journey of a message is every event whose ran
              the next one at the next one (dead letters, redrives, delayed messages)
 
 `PUBLISHED` is three steps in one event: received, validated (`validated_us` later) and persisted
-(`duration_us` later).  Should it be written to the history before it is persisted, then
-`PUBLISH_PERSISTED` follows.
+(`duration_us` later).  With followers it is four: persisted by the leader (`synced_us` later) and
+replicated.  Should it be written to the history before that, then `PUBLISH_PERSISTED` follows.
 """
 
 import enum
@@ -80,6 +80,7 @@ NAMES: Final[dict[Step, str]] = {
     Step.TRACE_LINKED: "trace.linked",
 }
 VALIDATED: Final = "publish.validated"
+REPLICATED: Final = "publish.replicated"
 
 # What happened around a message, not to it.
 CONTEXT: Final = frozenset({Step.LEADER_CHANGED, Step.GROUP_REBALANCED})
@@ -123,6 +124,7 @@ class TraceEvent(msgspec.Struct, gc=False, array_like=True):
     link_partition: int = UNKNOWN
     link_first: int = UNKNOWN
     link_space: int = Space.DATA
+    synced_us: int = UNKNOWN  # of a publish with followers: until its leader had it on disk
 
     @property
     def key(self) -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ import msgspec
 from goqueue.trace.events import (
     CONTEXT,
     NAMES,
+    REPLICATED,
     UNKNOWN,
     VALIDATED,
     Place,
@@ -176,15 +177,28 @@ def expand(event: TraceEvent, offset: int) -> list[JourneyStep]:
     if event.step == Step.TRACE_LINKED:
         return []
     head = _step(event, offset)
+    if event.step == Step.PUBLISH_PERSISTED and event.synced_us >= 0:
+        start = msgspec.structs.replace(head, time_us=event.time_us - event.duration_us)
+        return _persist_steps(event, start)
     if event.step != Step.PUBLISHED:
         return [head]
     steps = [msgspec.structs.replace(head, duration_us=UNKNOWN, detail="")]
     if event.validated_us >= 0:
         steps.append(_later(head, VALIDATED, event.validated_us, ""))
     if event.duration_us >= 0:
-        name = NAMES[Step.PUBLISH_PERSISTED]
-        steps.append(_later(head, name, event.duration_us, event.detail))
+        steps += _persist_steps(event, head)
     return steps
+
+
+def _persist_steps(event: TraceEvent, start: JourneyStep) -> list[JourneyStep]:
+    """By the leader, and by all replicas in sync; one step if there are no others."""
+    persisted = NAMES[Step.PUBLISH_PERSISTED]
+    if event.synced_us < 0:
+        return [_later(start, persisted, event.duration_us, event.detail)]
+    return [
+        _later(start, persisted, event.synced_us, f"on node {event.node}"),
+        _later(start, REPLICATED, event.duration_us, event.detail),
+    ]
 
 
 def _later(head: JourneyStep, name: str, after_us: int, detail: str) -> JourneyStep:
@@ -231,7 +245,7 @@ def _without_repeats(steps: list[JourneyStep]) -> list[JourneyStep]:
     seen = set[tuple[str, str, int, int, str]]()
     found = []
     for step in steps:
-        if step.event == NAMES[Step.PUBLISH_PERSISTED]:
+        if step.event in (NAMES[Step.PUBLISH_PERSISTED], REPLICATED):
             key = step.event, step.topic, step.partition, step.offset, str(step.space)
             if key in seen:
                 continue

@@ -157,3 +157,18 @@ def test_the_producers_trace_is_continued():
 def test_a_refused_message_has_a_journey_of_one_step():
     found = refusal(event(5, Step.PUBLISH_REJECTED, -1, error="too large"))
     assert (names(found), found.status, found.offset) == (["publish.rejected"], "error", -1)
+
+
+def test_with_followers_the_leader_s_disk_and_the_replicas_are_two_steps():
+    facts = {"synced_us": 20, "duration_us": 70, "detail": "on nodes 1, 2"}
+    whole = event(100, Step.PUBLISHED, 0, 9, validated_us=10, **facts)
+    early = event(100, Step.PUBLISHED, 0, 9, validated_us=10)
+    later = event(170, Step.PUBLISH_PERSISTED, 0, 9, **facts)
+    for found in (journey(whole), journey(early, later), journey(whole, later)):
+        assert [(step.event, step.time_us, step.detail) for step in found.steps] == [
+            ("publish.received", 100, ""),
+            ("publish.validated", 110, ""),
+            ("publish.persisted", 120, "on node 1"),
+            ("publish.replicated", 170, "on nodes 1, 2"),
+        ]
+        assert found.status == "pending"

@@ -459,6 +459,8 @@ class Partition:
             self._on_flush(self, took, None)
             if self._has_followers and self._replicas is not None:
                 self._replicas.note_own_sync(int(took * 1e9), _instant())
+                if self.tracer is not None:
+                    self.tracer.note_synced(self.log.synced_offset)
             self._advance()
         self.tell_if_failed()
         if self._flush_again or self._waits:

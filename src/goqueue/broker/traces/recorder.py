@@ -23,7 +23,7 @@ from goqueue.model.markers import Marker
 from goqueue.model.names import is_internal
 from goqueue.model.settings import TopicSettings
 from goqueue.runtime import Clock
-from goqueue.trace.events import OFFSET_MAX, Space, Step, TraceEvent
+from goqueue.trace.events import OFFSET_MAX, UNKNOWN, Space, Step, TraceEvent
 
 PENDING_MAX: Final = 100_000  # events that wait for the history
 LINKS_MAX: Final = 10_000
@@ -196,6 +196,16 @@ class PartitionTracer:
             if may_have_parents(data, may_be_plain=asking.may_bring_traces):
                 recorder.unread.keep(event, data)
 
+    def note_synced(self, offset: Offset) -> None:
+        """Everything below is on this leader's disk; its followers may lack it yet."""
+        now_us = 0
+        for event in self._unpersisted:
+            if event.last >= offset:
+                return
+            if event.synced_us < 0 and event.step == Step.PUBLISHED:
+                now_us = now_us or self._recorder.now_us()
+                event.synced_us = max(0, now_us - event.time_us)
+
     def note_committed(self, high_watermark: Offset, role: Leader) -> None:
         """Everything below is durable on all replicas in sync, and visible."""
         waiting = self._unpersisted
@@ -203,7 +213,8 @@ class PartitionTracer:
             return
         recorder = self._recorder
         now_us, detail = recorder.now_us(), ""
-        if len(role.isr) > 1:
+        is_replicated = len(role.isr) > 1
+        if is_replicated:
             detail = "on nodes " + ", ".join(map(str, sorted(role.isr)))
         while waiting and waiting[0].last < high_watermark:
             event = waiting.popleft()
@@ -213,10 +224,13 @@ class PartitionTracer:
                 recorder.add(event)
                 continue
             event.duration_us = max(0, now_us - event.time_us)
+            if not is_replicated:
+                event.synced_us = UNKNOWN
             if event.number <= recorder.taken_number:  # the history has it as it was
                 later = self.event(Step.PUBLISH_PERSISTED, event.first, event.last, now_us)
                 later.client, later.address = event.client, event.address
                 later.duration_us, later.detail = event.duration_us, event.detail
+                later.synced_us = event.synced_us
                 recorder.add(later)
 
     def note_refused(self, error: GoQueueError) -> None:

@@ -112,6 +112,7 @@ class AsyncClient(AsyncScheduleVerbs, AsyncTraceVerbs):
     version = async_verb(topic_calls.version)
     health = async_verb(topic_calls.health)
     stats = async_verb(topic_calls.stats)
+    metrics = async_verb(topic_calls.metrics)
 
     # --- schemas ----------------------------------------------------------------------------------
 

@@ -112,6 +112,7 @@ class Client(ScheduleVerbs, TraceVerbs):
     version = verb(topic_calls.version)
     health = verb(topic_calls.health)
     stats = verb(topic_calls.stats)
+    metrics = verb(topic_calls.metrics)
 
     # --- schemas ----------------------------------------------------------------------------------
 

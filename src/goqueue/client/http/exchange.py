@@ -3,7 +3,7 @@
 import contextlib
 import ipaddress
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -73,6 +73,8 @@ def result_of(call: Call[T], response: httpx.Response) -> T:
     """What the answer says; raises `Refused` or `BadAnswer`."""
     if not response.is_success and response.status_code not in call.also_answers:
         raise _build_error(response)
+    if call.result is str:  # plain text, as it is
+        return cast(T, response.text)
     try:
         found: Any = msgspec.json.decode(response.content, type=call.result)
     except msgspec.DecodeError as error:

@@ -40,6 +40,11 @@ def stats() -> Call[dict[str, Any]]:
     return get("/stats", dict[str, Any])
 
 
+def metrics() -> Call[str]:
+    """Of the server that is asked, in Prometheus' text format."""
+    return get("/metrics", str)
+
+
 def log_level() -> Call[LogLevel]:
     return get("/admin/log-level", LogLevel)
 
