@@ -29,6 +29,7 @@ from bench.brokers import GoQueue, installed_goqueue, login_arguments
 QUIET, LOUD, ROOT = "quiet", "loud", "root"
 PAUSE_SECONDS = 0.005  # between messages of the quiet tenant
 WAIT_SECONDS_MAX = 60.0
+WARM_UP_SECONDS = 3.0  # of the flood: it logs in, makes its topic, and fills all buffers
 FLOOD_BATCH = 1_000
 
 
@@ -92,7 +93,7 @@ def flooded_latencies_ms(address: str, seconds: float, floods: int) -> list[floa
     for child in children:
         child.start()
     try:
-        time.sleep(1.5)  # until the quota has been reached
+        time.sleep(WARM_UP_SECONDS)
         return latencies_ms(address, seconds)
     finally:
         is_over.set()

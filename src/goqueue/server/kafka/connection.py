@@ -299,7 +299,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # --- flow -------------------------------------------------------------------------------------
 
     def mute(self, seconds: float) -> None:
-        """Handle no further request for so long; what is on its way is answered."""
+        """Handle and read no further request for so long; what is on its way is answered.
+
+        What the peer sends meanwhile waits at the peer: a client that floods takes no memory here.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         if self._unmuting is not None:
@@ -307,9 +310,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 return
             self._unmuting.cancel()
         self._unmuting = loop.call_at(until, self._unmute)
+        self._read_if_room()
 
     def _unmute(self) -> None:
         self._unmuting = None
+        self._read_if_room()
         self._wake_server()
 
     @property
@@ -323,6 +328,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _read_if_room(self) -> None:
         has_room = (
             self._frames.problem is None
+            and self._unmuting is None
             and len(self._waiting) < self._config.pending_requests_max
             and self._waiting_bytes < self._config.pending_bytes_max
         )

@@ -14,6 +14,7 @@ Holder = TypeVar("Holder")
 T = TypeVar("T")
 
 ENTRIES_AT_ONCE: Final = 100  # of one request that are handled before others have their turn
+BYTES_AT_ONCE: Final = 256 * 1024  # the same: about half a millisecond of work
 
 LOG_LINES_MAX: Final = 20  # about connections that are closed, in `LOG_SECONDS`; more are counted
 LOG_SECONDS: Final = 10.0
@@ -27,6 +28,26 @@ async def in_turns(entries: Iterable[T]) -> AsyncIterator[T]:
         yield entry
         if number % ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
+
+
+class Turn:
+    """How much of one request is handled before others have their turn."""
+
+    __slots__ = ("_bytes", "_entries")
+
+    def __init__(self) -> None:
+        self._entries = self._bytes = 0
+
+    def is_over(self, size: int) -> bool:
+        """Before an entry of so many bytes: whether it has to wait for the next turn."""
+        self._entries += 1
+        self._bytes += size
+        if self._entries <= ENTRIES_AT_ONCE and (
+            self._bytes <= BYTES_AT_ONCE or self._entries == 1
+        ):
+            return False
+        self._entries, self._bytes = 1, size
+        return True
 
 
 class HeldBytes(Generic[Holder]):

@@ -47,7 +47,7 @@ from goqueue.security import Operation
 from goqueue.server.kafka.access import Access
 from goqueue.server.kafka.errors import kafka_code, leader_of
 from goqueue.server.kafka.leaders import find_leader, leader_endpoints
-from goqueue.server.kafka.limits import ENTRIES_AT_ONCE
+from goqueue.server.kafka.limits import Turn
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.kafka.tenancy.data import produce_into, show_produce
 from goqueue.server.kafka.tenancy.limits import NO_LIMITS, ClientLimits
@@ -99,15 +99,14 @@ async def handle_produce(
     reply = _Reply(broker, header.api_version, request.acks, slot, waits, timeout_seconds)
     reply.namespace = limits.namespace
     may_delay = _look_for_headers(header.body)
-    for place, topic in enumerate(request.topics, 1):
-        if place % ENTRIES_AT_ONCE == 0:
-            await asyncio.sleep(0)
+    turn = Turn()
+    for topic in request.topics:
         results = reply.results.setdefault(topic.topic, [])
         found = await _topic(broker, access, request.transactional_id, topic.topic)
         if full is not None and not isinstance(found, GoQueueError):
             found = full
-        for number, item in enumerate(topic.partitions, 1):
-            if number % ENTRIES_AT_ONCE == 0:
+        for item in topic.partitions:
+            if turn.is_over(len(item.records or b"")):
                 await asyncio.sleep(0)
             if request.acks not in _ACKS:
                 wrong = InvalidRequest("acks is 0, 1 or -1")

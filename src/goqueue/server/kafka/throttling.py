@@ -59,7 +59,9 @@ class Throttle:
         clock, keys = self._quotas.clock, _KEYS.get(api_key, _OTHERS)
         until = clock.instant() + int(THROTTLE_SECONDS_MAX * 1e9)
         while (wait_ns := self._longest(keys)) and clock.instant() < until:
-            await clock.sleep(min(wait_ns, until - clock.instant()) / 1e9)
+            seconds = min(wait_ns, until - clock.instant()) / 1e9
+            self._connection.mute(seconds)  # what else it sends waits, too
+            await clock.sleep(seconds)
         self._meter.take(REQUESTS, 1, clock.instant())
 
     def _longest(self, keys: Iterable[str]) -> int:

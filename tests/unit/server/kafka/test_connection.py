@@ -62,6 +62,11 @@ class Peer:
             except ConnectionResetError:
                 return b""
 
+    @property
+    def unsent_bytes(self) -> int:
+        """That the socket has not taken."""
+        return self._writer.transport.get_write_buffer_size()
+
     async def close(self) -> None:
         self._writer.close()
         with contextlib.suppress(ConnectionError):

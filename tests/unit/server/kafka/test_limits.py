@@ -8,11 +8,34 @@ from goqueue.broker import Broker
 from goqueue.model.config import KafkaConfig
 from goqueue.security import ANONYMOUS
 from goqueue.server.kafka.connection import KafkaConnection
-from goqueue.server.kafka.limits import LOG_LINES_MAX, LOG_SECONDS, HeldBytes, LogLimit
+from goqueue.server.kafka.limits import (
+    BYTES_AT_ONCE,
+    ENTRIES_AT_ONCE,
+    LOG_LINES_MAX,
+    LOG_SECONDS,
+    HeldBytes,
+    LogLimit,
+    Turn,
+)
 from goqueue.server.kafka.listener import FETCH_BYTES_MIN, KafkaListener
 from goqueue.server.metrics import Metrics
 
 MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "turns"),
+    [
+        (0, ENTRIES_AT_ONCE, 0),
+        (0, 2 * ENTRIES_AT_ONCE + 1, 2),
+        (10 * BYTES_AT_ONCE, 1, 0),  # what cannot be divided
+        (10 * BYTES_AT_ONCE, 5, 4),
+        (BYTES_AT_ONCE // 4, 9, 2),
+    ],
+)
+def test_others_have_their_turn_after_so_many_entries_or_bytes(size: int, count: int, turns: int):
+    turn = Turn()
+    assert sum(turn.is_over(size) for _ in range(count)) == turns
 
 
 def test_nobody_goes_while_there_is_room():

@@ -55,6 +55,22 @@ async def test_a_producer_over_its_quota_is_told_and_muted(served: Served):
     assert broker.quotas.throttled == {"producer_byte_rate": 1}
 
 
+async def test_a_muted_connection_is_not_read(served: Served):
+    """What it sends waits in its own socket, and takes no memory here."""
+    broker, connect = served
+    await broker.create_topic("t", partitions=1)
+    await limit(broker, producer_byte_rate=10_000.0)
+    peer, other = await connect(), await connect()
+    peer.send(produce(1, -1, bytes(90_000)))
+    assert await throttle_ms(peer, ApiKey.PRODUCE, 9) > 5_000
+    for number in range(12):  # less than `pending_bytes_max`
+        peer.send(produce(number, -1, bytes(1_000_000)))
+    for number in range(50):
+        other.send(metadata(number))
+        assert (await other.reply())[0] == number
+    assert peer.unsent_bytes > 0
+
+
 async def test_another_connection_does_not_get_around_it(served: Served):
     broker, connect = served
     await broker.create_topic("t", partitions=1)
