@@ -7,9 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
+from goqueue.cluster.metadata import FeatureLevel, SecurityRecord, SettingsChanged
 from goqueue.model.config import AuthConfig, Config
 from goqueue.server.http.asgi.app import API
 from goqueue.server.http.openapi import page
+from goqueue.server.http.registry.calls import OPERATIONS, find_operation
 from goqueue.server.http.routes import health
 from goqueue.server.http.security.audited import DATA
 from goqueue.server.http.security.demands import ADMIN_ONLY, DEMANDS, template_text
@@ -18,6 +20,13 @@ from tests.unit.server.http.conftest import Server, Serving
 
 AUTH = Config(auth=AuthConfig(enabled=True, failed_login_delay_ms=0))
 OPEN = {"/health", "/healthz", "/livez", "/readyz"}
+KINDS = ("config", "mode")
+ENDLESS = {"GET /queues/{topic}/stream"}  # goes on for as long as its client stays
+# Show what one may see, which is nothing.
+LISTS = {
+    f"GET /registry{each}"
+    for each in ("", "/subjects", "/schemas", "/schemas/types", "/config", "/mode")
+}
 FOR_EVERYBODY_KNOWN = {key for key, demands in DEMANDS.items() if not demands}
 
 
@@ -48,29 +57,100 @@ def test_every_route_is_in_the_table_and_nothing_else() -> None:
     assert sorted([*DEMANDS, *ADMIN_ONLY]) == sorted(set(routes()))
 
 
-async def test_every_route_as_nobody_and_as_a_stranger(serving: Serving) -> None:
-    table = ["route | demands | nobody | stranger"]
-    async with guarded(serving) as (_, client):
-        for route in routes():
-            method, path = route.split()
-            address = _fill(path)
-            nobody = await client.request(method, address, json=_body(route))
-            expected = 200 if path in OPEN else 401
-            assert nobody.status_code == expected, (route, nobody.text)
-            stranger = await client.request(
-                method, address, json=_body(route), auth=("stranger", "stranger")
+# Confluent's paths are one route to the application; each is walked as one of its own.
+REGISTRY = [
+    f"{method} /registry{path}"
+    for method, path in (
+        *(("GET", each) for each in ("", "/subjects", "/schemas", "/schemas/types", "/contexts")),
+        *(("GET", f"/schemas/ids/1{each}") for each in ("", "/schema", "/subjects", "/versions")),
+        *(("GET", f"/schemas/guids/{each}") for each in ("00000000-0000-0000-0000-000000000001",)),
+        *((each, "/config") for each in ("GET", "PUT", "DELETE")),
+        *((each, "/mode") for each in ("GET", "PUT", "DELETE")),
+        *(("GET", f"/v1/metadata/{each}") for each in ("id", "version")),
+        *((each, f"/{kind}/t-value") for each in ("GET", "PUT", "DELETE") for kind in KINDS),
+        *((each, "/subjects/t-value/versions") for each in ("GET", "POST")),
+        *((each, "/subjects/t-value/versions/1") for each in ("GET", "DELETE")),
+        *((each, "/subjects/t-value") for each in ("POST", "DELETE")),
+        ("GET", "/subjects/t-value/metadata"),
+        ("GET", "/subjects/t-value/versions/1/schema"),
+        ("GET", "/subjects/t-value/versions/1/referencedby"),
+        ("POST", "/compatibility/subjects/t-value/versions/1"),
+        ("POST", "/compatibility/subjects/t-value/versions"),
+    )
+]
+
+
+def test_every_operation_of_the_registry_is_walked() -> None:
+    walked = {
+        found[0]
+        for method, path in (each.split() for each in REGISTRY)
+        if (found := find_operation(method, path.removeprefix("/registry") or "/"))
+    }
+    assert {operation for *_, operation in OPERATIONS} - walked == set()
+
+
+async def test_every_route_as_nobody_as_a_stranger_and_as_a_reader(serving: Serving) -> None:
+    table = ["route | demands | nobody | stranger | reader"]
+    async with guarded(serving) as (server, client):
+        for name in ("t", "veiled"):
+            await server.broker.create_topic(name, partitions=1)
+            made = await client.post(
+                f"/registry/subjects/{name}-value/versions", json=SCHEMA, auth=("root", "root")
             )
-            if route not in FOR_EVERYBODY_KNOWN:
+            assert made.status_code == 200, made.text
+        message = {"messages": [{"value": "x"}]}
+        await client.post("/topics/t/messages", json=message, auth=("root", "root"))
+        before = await _state(server, client)
+        for route in [*routes(), *REGISTRY]:
+            if route in ENDLESS:
+                continue
+            method, path = route.split()
+            told = {
+                name: await client.request(
+                    method,
+                    _fill(path),
+                    json=_body(route),
+                    auth=None if name == "nobody" else (name, name),
+                )
+                for name in ("nobody", "stranger", "reader")
+            }
+            assert told["nobody"].status_code == (200 if path in OPEN else 401), route
+            stranger = told["stranger"]
+            is_hidden = stranger.status_code == 404 and "/schemas/ids/" in route
+            is_list = route in FOR_EVERYBODY_KNOWN or route in LISTS
+            if not is_list and not is_hidden:
                 assert stranger.status_code == 403, (route, stranger.text)
                 assert stranger.json()["error"]["code"] == "access_denied"
-            table.append(f"{route} | {_demands(route)} | {expected} | {stranger.status_code}")
+            assert "veiled" not in stranger.text, (route, stranger.text)
+            assert await _state(server, client) == before, route
+            codes = " | ".join(str(each.status_code) for each in told.values())
+            table.append(f"{route} | {_demands(route)} | {codes}")
     print("\n".join(table))  # `pytest -rP` shows it
+
+
+async def _state(server: Server, client: httpx.AsyncClient) -> list[Any]:
+    """All that a route could change."""
+    broker = server.broker
+    partition = broker.partitions.find_open("t", 0)
+    kinds = SecurityRecord | SettingsChanged | FeatureLevel
+    records = [each for each in broker.metadata.snapshot() if isinstance(each, kinds)]
+    topics = [(each.name, each.partitions) for each in broker.topics()]
+    log = [] if partition is None else [partition.log.start_offset, partition.log.end_offset]
+    groups = [each for host in broker.groups.hosts for each in host.ahead.snapshot()]
+    schemas = await client.get("/registry/schemas?deleted=true", auth=("root", "root"))
+    levels = await client.get("/registry/config", auth=("root", "root"))
+    return [records, topics, log, groups, schemas.text, levels.text]
 
 
 def _demands(route: str) -> str:
     if route in ADMIN_ONLY:
         return "administrator"
-    words = [f"{each.operation.name} {each.resource_type.name}" for each in DEMANDS[route]]
+    method, path = route.split()
+    if route in REGISTRY:
+        demands = registry_demands(method, path.removeprefix("/registry").lstrip("/"))
+    else:
+        demands = DEMANDS[route]
+    words = [f"{each.operation.name} {each.resource_type.name}" for each in demands]
     return ", ".join(words) or "a login"
 
 
@@ -206,6 +286,8 @@ async def test_acls_decide_and_lists_show_what_one_may_see(serving: Serving) -> 
         ("GET", "schemas/guids/1", "DESCRIBE kafka-cluster"),
         ("GET", "contexts/.x/subjects", "DESCRIBE kafka-cluster"),
         ("GET", "subjects/orders-value/metadata", "DESCRIBE orders"),
+        ("GET", "subjects/mine/versions/x/versions/1", "DESCRIBE mine/versions/x"),
+        ("GET", "subjects/:.:orders-value/versions/1", "DESCRIBE orders"),
         ("GET", "", ""),
     ],
 )

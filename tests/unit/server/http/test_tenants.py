@@ -2,18 +2,22 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import msgspec
 import pytest
 
 from goqueue.broker import Broker
+from goqueue.model.config import Config
 from goqueue.quotas import Namespace, Tenant
 from goqueue.server.http.tenancy.fields import body_into, body_out
 from goqueue.server.http.tenancy.requests import path_into, query_into, registry_path
 from tests.unit.server.http.conftest import Server, Serving
 from tests.unit.server.http.test_security import AUTH, routes
+from tests.unit.server.test_tokens import Provider, sign
 
 ACME = Namespace("acme")
 NAMES = ["t", "acme.t", "acme.veiled", "..", ".acme.t", "umbra.t", "\uff41cme.t"]
@@ -41,7 +45,7 @@ async def tenants(serving: Serving) -> AsyncIterator[tuple[Server, httpx.AsyncCl
 async def fill(client: httpx.AsyncClient) -> dict[str, Any]:
     """Of each kind of thing one that is asked about, and one whose name nobody else may see."""
     found: dict[str, Any] = {}
-    for name in ("t", "veiled"):
+    for name in ("t", "cloaked", "veiled"):
         for call in (
             client.post("/topics", json={"name": name, "partitions": 1}, auth=ANN),
             client.post(f"/topics/{name}/messages", json=messages("veiled-value"), auth=ANN),
@@ -135,16 +139,17 @@ async def test_every_route_as_another_tenant(
                     auth=EVE,
                 )
                 codes.add(answer.status_code)
+                assert "cloaked" not in answer.text, (route, name, answer.text)
                 told = answer.text.replace("acme.veiled", "")  # that is the intruder's own
                 assert "veiled" not in told, (route, name, answer.text)
                 assert answer.status_code != 500, (route, name, answer.text)
                 assert state(server.broker) == before, (route, name)
             table.append(f"{route:70} {sorted(codes)}: nothing leaks, nothing changes")
         after = await client.get("/schedules", auth=ANN)
-        assert [each["name"] for each in after.json()["schedules"]] == ["t", "veiled"]
+        assert [each["name"] for each in after.json()["schedules"]] == ["cloaked", "t", "veiled"]
         assert after.json()["schedules"] == schedules.json()["schedules"]
         subjects = await client.get("/schemas/subjects", auth=ANN)
-        assert subjects.json() == ["t-value", "veiled-value"]
+        assert subjects.json() == ["cloaked-value", "t-value", "veiled-value"]
         held = await client.get("/groups/t/in-flight", auth=ANN)
         assert len(held.json()["messages"]) == 1
     with capsys.disabled():
@@ -155,9 +160,9 @@ async def test_within_a_tenant_names_are_its_own(serving: Serving) -> None:
     async with tenants(serving) as (_, client):
         await fill(client)
         topics = (await client.get("/topics", auth=ANN)).json()["topics"]
-        assert topics == ["t", "veiled"]
+        assert topics == ["cloaked", "t", "veiled"]
         inside = (await client.get("/topics", auth=ROOT)).json()["topics"]
-        assert inside == ["acme.t", "acme.veiled"]
+        assert inside == ["acme.cloaked", "acme.t", "acme.veiled"]
         read = (await client.get("/topics/t/messages", auth=ANN)).json()["messages"][0]
         assert read["headers"] == [{"name": "acme.x", "value": "acme.y"}]  # users' own
         absent = await client.get("/topics/nope", auth=ANN)
@@ -179,7 +184,7 @@ async def test_within_a_tenant_names_are_its_own(serving: Serving) -> None:
 
 
 def topics_of(suffix: str) -> list[str]:
-    return [f"t-{suffix}", f"veiled-{suffix}"]
+    return [f"cloaked-{suffix}", f"t-{suffix}", f"veiled-{suffix}"]
 
 
 async def test_a_worker_acks_and_a_stream_shows_own_names(serving: Serving) -> None:
@@ -303,3 +308,35 @@ def test_where_names_are():
     assert query_into(b"group=a%20b&x=1", "GET /x", ACME) == b"group=acme.a+b&x=1"
     assert query_into(b"after=k", "GET /topics", ACME) == b"after=acme.k"
     assert query_into(b"after=k", "GET /x", ACME) == b"after=k"
+
+
+async def test_a_token_names_its_tenant(serving: Serving, tmp_path: Path) -> None:
+    provider = Provider(tmp_path)
+    auth = provider.config(oauth_tenant_claim="org", oauth_roles_claim="roles")
+    config = Config(auth=msgspec.structs.replace(auth, failed_login_delay_ms=0))
+    async with (
+        serving(config) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=60) as client,
+    ):
+        broker = server.broker
+        for tenant_id in ("acme", "umbra"):
+            await broker.tenants.create(Tenant(tenant_id=tenant_id))
+            await broker.create_topic(f"{tenant_id}.of-{tenant_id}", partitions=1)
+        await broker.tenants.set_user("mapped", "umbra")
+
+        async def topics(**more: Any) -> Any:
+            token = sign(roles=["admin"], **more)
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = await client.get("/topics", headers=headers)
+            return answer.json().get("topics", answer.status_code)
+
+        assert await topics(org="acme") == ["of-acme"]
+        assert await topics(org="umbra") == ["of-umbra"]
+        assert await topics(sub="mapped", org="umbra") == ["of-umbra"]
+        assert await topics(sub="mapped") == ["of-umbra"]
+        assert await topics(sub="mapped", org="acme") == 403  # two tenants are none
+        assert await topics(org="gone") == 403
+        assert await topics(org=["acme"]) == 401
+        assert await topics(org="") == ["acme.of-acme", "umbra.of-umbra"]  # an operator
+        await broker.tenants.set_status("acme", "suspended", "unpaid")
+        assert await topics(org="acme") == 403

@@ -8,7 +8,7 @@ forbid every other one.  All links are relative: the pages work below any prefix
 import asyncio
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +16,10 @@ from litestar import Request, Response, get
 
 from goqueue._version import __version__
 from goqueue.broker import Broker
+from goqueue.security import ResourceType
 from goqueue.server.http.asgi.access import base_url
 from goqueue.server.http.asgi.dependencies import TheBroker, TheDocument
+from goqueue.server.http.security.visibility import principal_of, visible
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -71,17 +73,27 @@ h2 { scroll-margin-top: 6rem; } details { scroll-margin-top: 6rem; }
 
 @get("/", include_in_schema=False)
 async def landing_page(request: AnyRequest, broker: TheBroker) -> Response[str]:
-    return _page("GoQueue", _landing(broker, base_url(request.scope)))
+    return _page("GoQueue", _landing(_visible_topics(request, broker), base_url(request.scope)))
 
 
-def _landing(broker: Broker, address: str) -> str:
-    topics = broker.topics()
+def _visible_topics(request: AnyRequest, broker: Broker) -> list[tuple[str, int]]:
+    """Names, as the caller knows them, and partitions of the topics that it may see."""
+    may_see = visible(request.scope, broker.permissions, ResourceType.TOPIC)
+    namespace = broker.tenants.namespace_of(principal_of(request.scope))
+    return [
+        (each.name if namespace is None else namespace.out(each.name), each.partitions)
+        for each in broker.topics()
+        if may_see(each.name)
+    ]
+
+
+def _landing(topics: Sequence[tuple[str, int]], address: str) -> str:
     rows = "".join(
-        f'<tr><td><a href="topics/{topic.name}">{topic.name}</a></td>'
-        f"<td>{topic.partitions}</td>"
-        f'<td><a href="topics/{topic.name}/messages?limit=20">messages</a>'
-        f' · <a href="topics/{topic.name}/settings">settings</a></td></tr>'
-        for topic in topics[:100]
+        f'<tr><td><a href="topics/{name}">{name}</a></td>'
+        f"<td>{partitions}</td>"
+        f'<td><a href="topics/{name}/messages?limit=20">messages</a>'
+        f' · <a href="topics/{name}/settings">settings</a></td></tr>'
+        for name, partitions in topics[:100]
     )
     links = "".join(
         f'<li><a href="{path}"><code>/{path}</code></a> {meaning}</li>'

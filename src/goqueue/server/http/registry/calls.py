@@ -83,12 +83,12 @@ class Call(msgspec.Struct, frozen=True):
 
 
 Operation = Callable[[Call], Awaitable[Any]]
-_OPERATIONS: Final[list[tuple[str, re.Pattern[str], Operation]]] = []
+OPERATIONS: Final[list[tuple[str, re.Pattern[str], Operation]]] = []
 _CONTEXT: Final = re.compile(r"/contexts/(?P<name>[^/]+)(?P<rest>/.*|)")
 
 
 def find_operation(method: str, path: str) -> tuple[Operation, Mapping[str, str]] | None:
-    for known, pattern, operation in _OPERATIONS:
+    for known, pattern, operation in OPERATIONS:
         match = pattern.fullmatch(path) if known == method else None
         if match is not None:
             return operation, match.groupdict()
@@ -110,7 +110,7 @@ def add(method: str, path: str) -> Callable[[Operation], Operation]:
     pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", pattern)
 
     def note(operation: Operation) -> Operation:
-        _OPERATIONS.append((method, re.compile(pattern), operation))
+        OPERATIONS.append((method, re.compile(pattern), operation))
         return operation
 
     return note

@@ -8,9 +8,15 @@ from goqueue.groups import Viewer
 from goqueue.model.errors import AccessDenied
 from goqueue.schemas import SubjectVersion
 from goqueue.schemas.errors import SchemaNotFound
-from goqueue.security import ANONYMOUS, Operation, ResourceType
+from goqueue.security import ANONYMOUS, Operation, Principal, ResourceType
 from goqueue.server.http.security.demands import subject_topic
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
+
+
+def principal_of(scope: Mapping[str, Any]) -> Principal:
+    """Who asks; a request that another node passed on has who asked there."""
+    found: Principal = scope.get(PRINCIPAL_KEY, ANONYMOUS)
+    return found
 
 
 def visible(
@@ -19,7 +25,7 @@ def visible(
     """A request that another node passed on was asked by somebody whom that node knows."""
     if not permissions.is_asked:
         return lambda _: True
-    principal = scope.get(PRINCIPAL_KEY, ANONYMOUS)
+    principal = principal_of(scope)
     host = client_host(scope)
     return lambda name: permissions.allows(principal, host, Operation.DESCRIBE, resource_type, name)
 
@@ -31,7 +37,7 @@ class SchemaVisibility:
     """
 
     def __init__(self, scope: Mapping[str, Any], permissions: Permissions) -> None:
-        principal = scope.get(PRINCIPAL_KEY, ANONYMOUS)
+        principal = principal_of(scope)
         self._sees_all = not permissions.is_asked or permissions.is_admin(principal)
         self._may_see = visible(scope, permissions, ResourceType.TOPIC)
 
@@ -52,7 +58,7 @@ def demand_reading(
     """Of topics that only the handler knows; raises `AccessDenied`."""
     if not permissions.is_asked:
         return
-    principal, host = scope.get(PRINCIPAL_KEY, ANONYMOUS), client_host(scope)
+    principal, host = principal_of(scope), client_host(scope)
     for name in sorted(set(topics)):
         if not permissions.allows(principal, host, Operation.READ, ResourceType.TOPIC, name):
             raise AccessDenied(f"{principal} lacks READ on topic {name!r}")
@@ -62,4 +68,4 @@ def viewer_of(scope: Mapping[str, Any], permissions: Permissions) -> Viewer | No
     """For a regular expression of topics that are read for the caller; None: it reads them all."""
     if not permissions.is_asked:
         return None
-    return Viewer(scope.get(PRINCIPAL_KEY, ANONYMOUS), client_host(scope), reads=True)
+    return Viewer(principal_of(scope), client_host(scope), reads=True)
