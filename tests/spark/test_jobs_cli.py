@@ -43,6 +43,18 @@ def pipeline(http: Client, broker: str, tmp_path: Path) -> Pipeline:
     return run
 
 
+@pytest.mark.slow
+def test_journeys_are_tables(
+    pipeline: Pipeline, http: Client, names: Iterator[str], tmp_path: Path
+):
+    topic = next(names)
+    http.create_topic(topic, partitions=1)
+    http.publish(topic, [Message("x")])
+    answer = pipeline("journeys", topic, "--since", "-1h", "--out", str(tmp_path / "j"))
+    assert "publish.received" in [row["event"] for row in answer["steps"]]
+    assert (tmp_path / "j/steps.parquet").exists()
+
+
 def test_a_report_is_a_page_and_tables(
     pipeline: Pipeline, http: Client, names: Iterator[str], tmp_path: Path
 ):

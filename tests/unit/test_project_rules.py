@@ -175,6 +175,8 @@ KNOWN_ENTRIES: dict[str, set[str]] = {
         "pipelines.tree",
         "replay.job",
         "replay.options",
+        "journeys.job",
+        "journeys.options",
         "report.job",
         "report.options",
         "runtime.job_runner",

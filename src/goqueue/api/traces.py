@@ -100,6 +100,37 @@ class TracePage(msgspec.Struct, frozen=True):
     missing_nodes: list[int] = []
 
 
+class TraceEventBody(msgspec.Struct, frozen=True):
+    """What happened to the messages from `first` to `last`."""
+
+    time_us: int
+    event: str
+    topic: str
+    partition: int
+    first: int
+    """-1: the messages were refused, and have no offset."""
+    last: int
+    space: Space
+    node: int
+    group: str = ""
+    member: str = ""
+    client: str = ""
+    address: str = ""
+    duration_us: int = -1
+    """Of a publish: until it was durable; -1: not known, or another event tells."""
+    attempt: int = 0
+    error: str = ""
+    detail: str = ""
+
+
+class TraceEventPage(msgspec.Struct, frozen=True):
+    events: list[TraceEventBody]
+    """In the order of time."""
+    whole: bool
+    """False: there were more, and the oldest are missing: ask for less time."""
+    missing_nodes: list[int] = []
+
+
 class TraceNodeStats(msgspec.Struct, frozen=True):
     node: int
     enabled: bool

@@ -19,7 +19,7 @@ from typing import Final
 from goqueue.trace.events import Place, Space, Step, TraceEvent
 from goqueue.trace.histograms import HistogramTable
 from goqueue.trace.journeys import FIRST_COMMIT, host_of
-from goqueue.trace.offset_runs import OffsetRuns, Run
+from goqueue.trace.offset_runs import RUNS_MAX, OffsetRuns, Run
 
 TOPICS_MAX: Final = 200  # that have series of their own
 PAIRS_MAX: Final = 100  # of a topic and a group
@@ -33,10 +33,11 @@ OTHERS: Final = "(others)"  # no topic and no group has such a name
 class PartitionTimes:
     """When the messages of one partition were published, and delivered to whom."""
 
-    __slots__ = ("delivered", "published", "published_to", "read_to")
+    __slots__ = ("_runs_max", "delivered", "published", "published_to", "read_to")
 
-    def __init__(self) -> None:
-        self.published = OffsetRuns()
+    def __init__(self, runs_max: int) -> None:
+        self._runs_max = runs_max
+        self.published = OffsetRuns(runs_max)
         self.published_to = 0
         self.delivered: OrderedDict[str, OffsetRuns] = OrderedDict()  # by group or client
         self.read_to: dict[str, int] = {}
@@ -44,7 +45,7 @@ class PartitionTimes:
     def deliveries_to(self, reader: str) -> OffsetRuns:
         found = self.delivered.get(reader)
         if found is None:
-            found = self.delivered[reader] = OffsetRuns()
+            found = self.delivered[reader] = OffsetRuns(self._runs_max)
             if len(self.delivered) > READERS_MAX:
                 gone, _ = self.delivered.popitem(last=False)
                 self.read_to.pop(gone, None)
@@ -52,7 +53,9 @@ class PartitionTimes:
 
 
 class Latencies:
-    def __init__(self) -> None:
+    def __init__(self, runs_max: int = RUNS_MAX) -> None:
+        """`runs_max`: how many batches of a partition are remembered exactly."""
+        self._runs_max = runs_max
         self.publish = HistogramTable((OTHERS,), TOPICS_MAX)  # by topic
         self.first_delivery = HistogramTable((OTHERS, OTHERS), PAIRS_MAX)  # by topic and group
         self.ack = HistogramTable((OTHERS, OTHERS), PAIRS_MAX)
@@ -153,7 +156,7 @@ class Latencies:
         key = event.topic_id, event.partition, event.space
         found = self._partitions.get(key)
         if found is None:
-            found = self._partitions[key] = PartitionTimes()
+            found = self._partitions[key] = PartitionTimes(self._runs_max)
             if len(self._partitions) > PARTITIONS_MAX:
                 self._partitions.popitem(last=False)
         return found

@@ -23,9 +23,10 @@ class Run(NamedTuple):
 
 
 class OffsetRuns:
-    __slots__ = ("_begun", "_done", "_first", "_last")
+    __slots__ = ("_begun", "_done", "_first", "_last", "_runs_max")
 
-    def __init__(self) -> None:
+    def __init__(self, runs_max: int = RUNS_MAX) -> None:
+        self._runs_max = runs_max
         self._first = array("q")
         self._last = array("q")
         self._begun = array("q")
@@ -46,7 +47,7 @@ class OffsetRuns:
             self._remove(at)
         for column, value in zip(self._columns(), run, strict=True):
             column.insert(at, value)
-        if len(self._first) > RUNS_MAX:
+        if len(self._first) > self._runs_max:
             self._thin()
 
     def find(self, first: int, last: int) -> Iterator[Run]:

@@ -67,6 +67,13 @@ class AppendTraces(Verb[bool], frozen=True):
     block: bytes
 
 
+class CreateTraces(Verb[bool], frozen=True):
+    """Of a node that has events, to the one that decides about the metadata."""
+
+    name = "create_traces"
+    reply_type = bool
+
+
 class FoundEvents(msgspec.Struct, frozen=True):
     events: list[TraceEvent]
     is_whole: bool = True  # False: there was more than is looked at for one question
@@ -88,6 +95,7 @@ class TraceHistory:
 
     def serve(self, others: OtherNodes) -> None:
         others.serve(AppendTraces, self._append_here)
+        others.serve(CreateTraces, self._create_here)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -151,13 +159,20 @@ class TraceHistory:
             self.written_bytes += len(block)
 
     async def _is_there(self) -> bool:
-        """False while it is not there, and it is not for this node to create it."""
+        """Whoever has events first has it created; False while it is not there yet."""
         broker = self._broker
         if broker.others is None or broker.metadata.find(TRACES_TOPIC) is not None:
             return True
         if decides(broker):
             await create_traces_topic(broker)
+        elif broker.cluster.controller_id is not None:
+            await broker.others.ask(broker.cluster.controller_id, CreateTraces())
         return broker.metadata.find(TRACES_TOPIC) is not None
+
+    async def _create_here(self, _: NodeId, __: CreateTraces) -> bool:
+        if decides(self._broker):
+            await create_traces_topic(self._broker)
+        return True
 
     async def _write(self, block: bytes) -> None:
         others = self._broker.others

@@ -20,7 +20,7 @@ from goqueue.broker.traces.sources import MessageSource, MessageSources
 from goqueue.model.errors import GoQueueError
 from goqueue.model.ids import NodeId
 from goqueue.trace.errors import TraceNotFound
-from goqueue.trace.events import Place, Space, TraceEvent, in_order
+from goqueue.trace.events import Place, Space, Step, TraceEvent, in_order
 from goqueue.trace.ids import TraceParent, parse_derived, parse_refused
 from goqueue.trace.journeys import Journey, assemble, refusal
 from goqueue.trace.lookup import Lookup
@@ -177,6 +177,12 @@ class Traces:
     async def _select(self, events: list[TraceEvent], query: TraceQuery) -> Selection:
         disk = self._broker.environment.disk
         return await disk.in_background(lambda: select(events, query))
+
+    async def events(self, query: TraceQuery) -> tuple[list[TraceEvent], list[NodeId], bool]:
+        """In the order of time, without those that only serve look-ups; False: not all."""
+        lookup = Lookup(query=query, start_us=query.start_us, end_us=query.end_us)
+        found, missing, is_whole = await self._gather(lookup)
+        return [each for each in found if each.step != Step.TRACE_LINKED], missing, is_whole
 
     async def search_key(self, query: TraceQuery, key: bytes) -> Found:
         """Messages with this key, of the query's topic; the newest first."""

@@ -1,7 +1,7 @@
 """`__traces`: the internal topic that has the history of events.
 
-In a cluster the node that decides about the metadata creates it.  A broker that is alone has a log
-of that name instead.  What is retained is by time and by size.
+In a cluster the node that decides about the metadata creates it, when a node has events.  A broker
+that is alone has a log of that name instead.  What is retained is by time and by size.
 """
 
 from collections.abc import Callable

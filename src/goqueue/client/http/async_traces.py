@@ -11,4 +11,5 @@ class AsyncTraceVerbs:
     trace = async_verb(trace_calls.trace)
     recent_traces = async_verb(trace_calls.recent_traces)
     search_traces = async_verb(trace_calls.search_traces)
+    trace_events = async_verb(trace_calls.trace_events)
     trace_stats = async_verb(trace_calls.trace_stats)

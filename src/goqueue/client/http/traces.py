@@ -12,4 +12,5 @@ class TraceVerbs:
     trace = verb(trace_calls.trace)
     recent_traces = verb(trace_calls.recent_traces)
     search_traces = verb(trace_calls.search_traces)
+    trace_events = verb(trace_calls.trace_events)
     trace_stats = verb(trace_calls.trace_stats)

@@ -9,6 +9,7 @@ from goqueue.cli.commands.pipeline import (
     compact,
     dlq,
     export,
+    journeys,
     replay,
     report,
     run,
@@ -39,6 +40,7 @@ command(app, "vacuum")(upkeep.vacuum)
 command(app, "compact-files")(upkeep.compact_files)
 command(app, "compact")(compact.compact)
 command(app, "report")(report.report)
+command(app, "journeys")(journeys.journeys)
 command(app, "serve")(serve.serve)
 command(app, "list")(served.list_pipelines)
 command(app, "status")(served.status)

@@ -1,6 +1,6 @@
 """Every request about journeys of messages."""
 
-from goqueue.api.traces import TraceBody, TracePage, TraceStats, TraceStatus
+from goqueue.api.traces import TraceBody, TraceEventPage, TracePage, TraceStats, TraceStatus
 from goqueue.client.http.calls.call import Call, get, path_of
 
 
@@ -47,6 +47,13 @@ def trace(trace_id: str) -> Call[TraceBody]:
 def journey(topic: str, partition: int, offset: int) -> Call[TraceBody]:
     """Every step that a message took."""
     return get(path_of("messages", topic, str(partition), str(offset), "journey"), TraceBody)
+
+
+def trace_events(
+    *, start: int | str, end: int | str, topic: str | None = None
+) -> Call[TraceEventPage]:
+    """What was recorded between two times, for ranges of offsets."""
+    return get("/traces/events", TraceEventPage, {"start": start, "end": end, "topic": topic})
 
 
 def trace_stats() -> Call[TraceStats]:

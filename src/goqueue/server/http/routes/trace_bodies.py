@@ -8,13 +8,14 @@ from goqueue.api.traces import (
     Space,
     SpanBody,
     TraceBody,
+    TraceEventBody,
     TraceNodeStats,
     TraceStats,
     TraceSummary,
 )
 from goqueue.broker.traces.service import TraceFigures
 from goqueue.model.times import time_text, time_text_us
-from goqueue.trace.events import UNKNOWN
+from goqueue.trace.events import NAMES, UNKNOWN, Step, TraceEvent
 from goqueue.trace.events import Space as SpaceNumber
 from goqueue.trace.journeys import Journey, JourneyStep
 
@@ -90,6 +91,27 @@ def summary_body(journey: Journey) -> TraceSummary:
         journey.status,
         len(journey.steps),
         journey.steps[-1].event if journey.steps else "",
+    )
+
+
+def event_body(event: TraceEvent) -> TraceEventBody:
+    return TraceEventBody(
+        event.time_us,
+        NAMES[Step(event.step)],
+        event.topic,
+        event.partition,
+        event.first,
+        event.last,
+        SPACES[event.space],
+        event.node,
+        event.group,
+        event.member,
+        event.client,
+        event.address,
+        event.duration_us,
+        event.attempt,
+        event.error,
+        event.detail,
     )
 
 

@@ -8,6 +8,7 @@ from goqueue.api.parsing import NAME_PATTERN, TIME_PATTERN, WAIT_PATTERN, parse_
 from goqueue.api.traces import (
     LISTED_MAX,
     TraceBody,
+    TraceEventPage,
     TracePage,
     TraceStats,
     TraceStatus,
@@ -19,7 +20,7 @@ from goqueue.server.http.asgi.dependencies import TheTraces
 from goqueue.server.http.routes.family import Routes, query
 from goqueue.server.http.routes.messages import PartitionPath
 from goqueue.server.http.routes.topics import TopicPath
-from goqueue.server.http.routes.trace_bodies import stats_body, summary_body, trace_body
+from goqueue.server.http.routes.trace_bodies import event_body, stats_body, summary_body, trace_body
 from goqueue.trace.ids import is_trace_id
 from goqueue.trace.selection import TIME_MAX, TraceQuery
 
@@ -100,6 +101,26 @@ async def search_traces(
     if not topic:
         raise InvalidRequest("key: say the topic as well (topic=…)")
     return _page(await traces.search_key(wanted, key.encode()), echo)
+
+
+@routes.get("/traces/events", "List events of journeys")
+async def list_events(
+    traces: TheTraces,
+    start: Annotated[str, query("Events from this time on.", TIME_PATTERN)],
+    end: Annotated[str, query("Events up to this time.", TIME_PATTERN)],
+    topic: Annotated[str, query("Only of this topic.", NAME_PATTERN)] = "",
+) -> TraceEventPage:
+    """As they were recorded, over all nodes: for jobs that look at many messages.
+
+    An event holds for a range of offsets.  At most 20,000 of each node are given, the newest.
+    """
+    wanted = TraceQuery(
+        topic_name(topic) if topic else "",
+        start_us=parse_time(start, "start") * 1000,
+        end_us=parse_time(end, "end") * 1000 + 999,
+    )
+    found, missing, is_whole = await traces.events(wanted)
+    return TraceEventPage([event_body(each) for each in found], is_whole, list(missing))
 
 
 @routes.get("/traces/stats", "Count events of journeys")

@@ -187,6 +187,7 @@ DEMANDS: Final[Mapping[str, list[Demand]]] = {
     "GET /reliability/stats": _cluster(DESCRIBE),
     "GET /delay/stats": _cluster(DESCRIBE),
     "GET /traces": _cluster(DESCRIBE),
+    "GET /traces/events": _cluster(DESCRIBE),
     "GET /traces/search": _cluster(DESCRIBE),
     "GET /traces/stats": _cluster(DESCRIBE),
     "GET /traces/{trace_id}": _cluster(DESCRIBE),
