@@ -1,6 +1,10 @@
 """All nodes are restarted again and again, in good order: no client library shows an error.
 
-`make chaos-rolling ROUNDS=50` runs the long one.  franz-go takes part where Go is.
+`make chaos-rolling ROUNDS=50` runs the long one.  franz-go takes part where Go is, Apache Kafka's
+Java clients where Java and Maven are.
+
+An error is what the application gets: a promise or callback that fails, a poll that raises.  That a
+client finds a node down, tries another one and writes a line to its log is its business.
 """
 
 import asyncio
@@ -22,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.chaos.cluster import FOLLOW_S, NODES, Cluster
 from tests.chaos.faults import restart_all
 from tests.chaos.load.load import Load
+from tests.conformance.test_java import LIBRARIES, fetch
 
 ROUNDS = int(os.environ.get("ROUNDS", "50"))
 PARTITIONS = 6
@@ -177,13 +182,13 @@ class AiokafkaLoad(LibraryLoad):
         self._runner.close()
 
 
-class FranzLoad(LibraryLoad):
+class ProgramLoad(LibraryLoad):
     """The program prints how many it sent and saw, and each error, when its input ends."""
 
-    def __init__(self, program: Path, cluster: Cluster, histories: Path) -> None:
-        super().__init__("franz", cluster, histories)
+    def __init__(self, name: str, command: list[str], cluster: Cluster, histories: Path) -> None:
+        super().__init__(name, cluster, histories)
         self._process = subprocess.Popen(
-            [str(program), self.servers, self.topic],
+            [*command, self.servers, self.topic],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -219,12 +224,13 @@ def running(loads: list[LibraryLoad]) -> Iterator[None]:
 
 
 def restart_under_load(
-    directory: Path, rounds: int, eventually: Eventually, franz: Path | None
+    directory: Path, rounds: int, eventually: Eventually, programs: dict[str, list[str]]
 ) -> None:
     cluster = Cluster(directory, topics__replication=NODES)
     with cluster.running():
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        names = ["by-confluent", "by-kafka-python", "by-aiokafka", "by-franz"]
+        libraries = ["confluent", "kafka-python", "aiokafka", *programs]
+        names = [f"by-{each}" for each in libraries]
         for made in admin.create_topics([NewTopic(n, PARTITIONS, NODES) for n in names]).values():
             made.result(ANSWER_S)
         histories = directory / "histories"
@@ -233,8 +239,7 @@ def restart_under_load(
             KafkaPythonLoad(cluster, histories),
             AiokafkaLoad(cluster, histories),
         ]
-        if franz is not None:
-            loads.append(FranzLoad(franz, cluster, histories))
+        loads += [ProgramLoad(*each, cluster, histories) for each in programs.items()]
         with running(loads):
             eventually(lambda: all(each.sent > 20 for each in loads[:3]), within_s=FOLLOW_S)
             for number in range(rounds):
@@ -253,9 +258,20 @@ def restart_under_load(
 @pytest.mark.timeout(7200)
 @pytest.mark.flaky(reruns=0)
 def test_no_client_shows_an_error_while_nodes_are_restarted(
-    tmp_path: Path, eventually: Eventually, franz_roller: Path | None
+    tmp_path: Path, eventually: Eventually, programs: dict[str, list[str]]
 ):
-    restart_under_load(tmp_path, ROUNDS, eventually, franz_roller)
+    restart_under_load(tmp_path, ROUNDS, eventually, programs)
+
+
+@pytest.fixture(scope="session")
+def programs(franz_roller: Path | None) -> dict[str, list[str]]:
+    """Clients in other languages, as far as they can be run here."""
+    found = {} if franz_roller is None else {"franz": [str(franz_roller)]}
+    if shutil.which("java") and shutil.which("mvn"):
+        fetch("kafka-tools", LIBRARIES)
+        source = Path(__file__).with_name("java") / "Numbers.java"
+        found["java"] = ["java", "-Xmx128m", "-cp", f"{LIBRARIES}/*", str(source)]
+    return found
 
 
 @pytest.fixture(scope="session")
