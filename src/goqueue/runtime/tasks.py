@@ -13,6 +13,6 @@ async def owned_tasks() -> AsyncIterator[asyncio.TaskGroup]:
             yield tasks
     except BaseExceptionGroup as group:
         error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
+        while isinstance(error, BaseExceptionGroup) and len(set(error.exceptions)) == 1:
+            error = error.exceptions[0]  # twice, where the block raised what its task did
         raise error from None
