@@ -22,7 +22,8 @@ from goqueue.client.kafka import KafkaClient
 from goqueue.spark.archive.archiver import Archiver, ArchiveSettings, TopicFacts
 from goqueue.spark.archive.options import ArchiveOptions
 from goqueue.spark.archive.plan import Plan, Report
-from goqueue.spark.lake.roots import StoreError, base_name, is_remote, normalize
+from goqueue.spark.archive.tables import CHECKPOINT, format_of
+from goqueue.spark.lake.roots import StoreError, base_name, is_remote, join, normalize
 from goqueue.spark.lake.writing import WriteSettings
 from goqueue.spark.runtime.query import StandInQuery
 from goqueue.spark.source.option_texts import LOGIN_NAMES, Given
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-CHECKPOINT: Final = "_checkpoint"
 CHECKPOINTS: Final = "checkpoints"
 AVAILABLE_NOW: Final = "available-now"
 TIMEOUT_SECONDS: Final = 30.0
@@ -53,6 +53,7 @@ def archive(session: "SparkSession", options: ArchiveOptions) -> "ArchiveQuery":
     problem = check_options(options)
     if problem is not None:
         raise BadArchiveOptions(problem)
+    _check_formats(options)
     values = partial(topic_values, options) if options.decode == "registry" else None
     job = Archiver(_settings(options), partial(topic_facts, options), values)
     job.meet(options.topics)
@@ -167,6 +168,17 @@ def check_options(options: ArchiveOptions) -> str | None:
     return "; ".join(problems) or None
 
 
+def _check_formats(options: ArchiveOptions) -> None:
+    """Two formats in one folder: readers would take one for the other."""
+    for topic in options.topics:
+        place = join(options.target, topic)
+        there = format_of(place)
+        if there not in (None, options.format):
+            raise BadArchiveOptions(
+                f"{place} is a {there} table: archive into another folder, or as {there}"
+            )
+
+
 def _settings(options: ArchiveOptions) -> ArchiveSettings:
     return ArchiveSettings(
         target=options.target,
@@ -236,13 +248,17 @@ def _read_plan(chosen: Mapping[str, str]) -> ReadPlan:
 
 
 def _checkpoint(options: ArchiveOptions) -> str:
-    """Spark itself reaches no object store without jars, and the tables say how far they are."""
+    """One for each choice of topics: a stream cannot go on with others than it began with.
+
+    Spark itself reaches no object store without jars, and the tables say how far they are.
+    """
     if options.checkpoint is not None:
         return options.checkpoint
     target = normalize(options.target)
+    topics = options.pattern or ",".join(sorted(options.topics))
+    digest = hashlib.sha256(f"{target} {options.format} {topics}".encode()).hexdigest()[:12]
     if not is_remote(target):
-        return str(Path(target) / CHECKPOINT)
-    digest = hashlib.sha256(target.encode()).hexdigest()[:12]
+        return str(Path(target) / f"{CHECKPOINT}-{digest}")
     return str(Path(CHECKPOINTS).absolute() / f"archive-{base_name(target)}-{digest}")
 
 

@@ -11,6 +11,7 @@ from goqueue.spark.lake.roots import base_name, join, normalize
 from goqueue.spark.lake.store import Store
 from goqueue.spark.lake.table import LakeFile
 
+CHECKPOINT: Final = "_checkpoint"  # begins the name of Spark's folders beside the tables
 SIGNS: Final = {"_goqueue/log": "parquet", "_delta_log": "delta", "metadata": "iceberg"}
 
 
@@ -38,7 +39,7 @@ class ArchiveTable(msgspec.Struct, frozen=True):
 def open_archive(folder: str | Path, catalog: str | None = None) -> ArchiveTable:
     """The table in a folder or at a URL; raises LakeError when there is none."""
     root = normalize(folder)
-    format = _format(root)
+    format = format_of(root)
     if format is None:
         raise LakeError(f"{root} is no table of an archive: name the folder of one topic")
     table = _open(root, format, catalog, decoded=False)
@@ -61,15 +62,17 @@ def _open(root: str, format: str, catalog: str | None, *, decoded: bool) -> Lake
 def find_archives(folder: str | Path, catalog: str | None = None) -> list[ArchiveTable]:
     """The table in a folder, or all tables in the folders below it."""
     root = normalize(folder)
-    if _format(root) is not None:
+    if format_of(root) is not None:
         return [open_archive(root, catalog)]
-    below = [join(root, name) for name in Store(root).folders()]
-    found = [open_archive(each, catalog) for each in below if _format(each) is not None]
+    names = [each for each in Store(root).folders() if not each.startswith(CHECKPOINT)]
+    below = [join(root, name) for name in names]
+    found = [open_archive(each, catalog) for each in below if format_of(each) is not None]
     if not found:
         raise LakeError(f"there are no tables of an archive in {root}")
     return found
 
 
-def _format(root: str) -> str | None:
+def format_of(root: str) -> str | None:
+    """Of the table that is there; None: there is none."""
     signs = zip(SIGNS.values(), Store(root).have(SIGNS), strict=True)
     return next((name for name, is_there in signs if is_there), None)

@@ -59,10 +59,9 @@ class PipelineProcess:
         if process is None or process.poll() is not None:
             return
         process.send_signal(signal.SIGTERM)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            _kill(process)
+        _kill_group(process)
 
     @contextlib.contextmanager
     def _start(self, errors: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
@@ -76,7 +75,10 @@ class PipelineProcess:
         try:
             yield self._process
         finally:
-            _kill(self._process)
+            _kill_group(self._process)
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
 
 
 def make_command(
@@ -99,10 +101,7 @@ def _reports(process: "subprocess.Popen[bytes]") -> Iterator[Progress]:
             yield found
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
     """With all that it started, whether or not it has ended itself."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()

@@ -109,7 +109,10 @@ def _as_table(
     limits = {"endingOffsets": _ends(source, places, ends)}
     options = {name: each for name, each in source.options.items() if name not in limits}
     if since_ms is not None:
-        limits["startingTimestamp"] = str(since_ms)
+        limits |= {
+            "startingTimestamp": str(since_ms),
+            "startingOffsetsByTimestampStrategy": "latest",  # a partition may have none since
+        }
     return msgspec.structs.replace(
         source,
         read="once",
