@@ -13,7 +13,7 @@ import msgspec
 from goqueue.spark.archive.job import archive
 from tests.spark.conftest import START_MS, Fill
 from tests.spark.lake_crashes.job import Settings, options
-from tests.unit.spark.lake.readers import read_as_others, read_from_store
+from tests.unit.spark.lake.readers import read_as_others, read_by_duckdb, read_from_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +84,14 @@ class Scene:
         query.awaitTermination()
 
     def found(self, format: str) -> Counter[Any]:
-        rows, rejected = self._read(format, ""), self._read(format, "_dlq")
+        return self._count(self._read(format, ""), self._read(format, "_dlq"))
+
+    def found_by_duckdb(self, format: str) -> Counter[Any]:
+        assert isinstance(self._target, Path), "DuckDB is asked for folders only"
+        names = (self._topic, f"{self._topic}_dlq")
+        return self._count(*(read_by_duckdb(format, self._target / each) for each in names))
+
+    def _count(self, rows: Any, rejected: Any) -> Counter[Any]:
         ids, bad = rows["id"].to_pylist(), rejected["value"].to_pylist()
         return Counter(ids) + Counter(each.decode() for each in bad)
 
@@ -105,3 +112,5 @@ class Scene:
         found, expected = self.found(format), self.expected
         assert found - expected == Counter(), "there are duplicates"
         assert expected - found == Counter(), "there are losses"
+        if isinstance(self._target, Path):
+            assert self.found_by_duckdb(format) == expected, "DuckDB sees something else"

@@ -12,7 +12,7 @@ import pytest
 from goqueue.spark.lake import FORMATS, LakeError, LakeTable, MarksMoved, open_table
 from goqueue.spark.lake.table import check_marks
 from goqueue.spark.lake.writing import FileSet
-from tests.unit.spark.lake.readers import read_as_others
+from tests.unit.spark.lake.readers import read_as_others, read_by_duckdb
 
 SCHEMA = pa.schema(
     [
@@ -21,6 +21,11 @@ SCHEMA = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
+FORMAT_NAMES = {
+    "ParquetTable": "parquet",
+    "DeltaLakeTable": "delta",
+    "IcebergLakeTable": "iceberg",
+}
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
@@ -54,8 +59,7 @@ def written(table: LakeTable, *batches: Any) -> list:
 
 def offsets(table: LakeTable) -> list[int]:
     """What a reader of that format finds."""
-    names = {"ParquetTable": "parquet", "DeltaLakeTable": "delta", "IcebergLakeTable": "iceberg"}
-    found = read_as_others(names[type(table).__name__], Path(table.location))
+    found = read_as_others(FORMAT_NAMES[type(table).__name__], Path(table.location))
     return sorted(found["offset"].to_pylist()) if found.num_rows else []
 
 
@@ -114,6 +118,19 @@ def test_marks_of_others_may_move_meanwhile(table: LakeTable):
     table.commit(written(table, rows(10)), {"orders/1": 11}, {})
     assert table.marks(["orders/0", "orders/1"]) == {"orders/0": 1, "orders/1": 11}
     assert offsets(table) == [0, 10]
+
+
+def test_duckdb_reads_the_same_rows(table: LakeTable):
+    table.ensure(SCHEMA)
+    table.commit(written(table, rows(0, 86_400)), {"a": 1}, {})
+    wider = SCHEMA.append(pa.field("price", pa.float64()))
+    table.ensure(wider)
+    table.commit(written(table, rows(1, schema=wider)), {"a": 2}, {"a": 1})
+    location = Path(table.location)
+    name = FORMAT_NAMES[type(table).__name__]
+    found = read_by_duckdb(name, location)
+    assert sorted(found["offset"].to_pylist()) == offsets(table)
+    assert "price" in found.column_names
 
 
 def test_files_of_several_days_lie_in_a_folder_each(table: LakeTable):
