@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 LOCAL: Final = "local[*]"
 KAFKA_PORT: Final = 9092
 BROKER_SECONDS: Final = 5.0  # it may be starting; who mistyped it should not wait for long
+CONNECT: Final = "sc://"
 MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 
 Bootstrap = Annotated[
@@ -88,6 +89,12 @@ class SparkOptions(msgspec.Struct, frozen=True):
         return {**defaults, **asked, **self.settings}
 
     def _check(self) -> None:
+        if self.master.startswith(CONNECT):
+            raise UsageFailure(
+                f"--master {self.master}: jobs commit from the driver, and that of Spark Connect is"
+                " on its server: run this command there, or use spark://HOST:PORT. Programs of your"
+                " own may use the format `goqueue` over Connect"
+            )
         if not self.master.startswith(MASTERS):
             raise UsageFailure(
                 f"--master {self.master}: must be local[*], local[2], spark://HOST:PORT, yarn or"

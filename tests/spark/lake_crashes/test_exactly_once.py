@@ -1,6 +1,7 @@
 """Archives whose driver is killed before, in the middle of and after a commit: nothing shows.
 
-The short slice runs always; all formats and points, several deaths each, with `-m slow`.
+The control runs always, and `test_one_death.py`; all formats and points, several deaths each, with
+`-m slow`.
 """
 
 import os
@@ -27,12 +28,6 @@ def scene(spark: "SparkSession", broker: str, topic: str, tmp_path: Path, fill: 
     scene = Scene(spark, broker, topic, tmp_path / "lake")
     scene.fill(fill)
     return scene
-
-
-def test_a_death_in_the_middle_of_a_commit_neither_loses_nor_doubles_anything(scene: Scene):
-    scene.die("parquet", "middle", 2)
-    scene.finish("parquet")
-    scene.check("parquet")
 
 
 def test_without_marks_a_failure_after_a_commit_shows_duplicates(

@@ -80,16 +80,6 @@ class Scene:
         return rows
 
 
-def test_a_death_between_the_two_commits_neither_loses_nor_revives_a_key(
-    spark: "SparkSession", broker: str, make_topic: MakeTopic, fill: Fill, tmp_path: Path
-):
-    made = changes(1)
-    scene = Scene(broker, _topic(make_topic, fill, made), tmp_path, "delta")
-    scene.die("between", 3)  # in the last batch: no later one hides what is left undone
-    run(spark, scene.settings)
-    _check_states(scene, made)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
@@ -104,14 +94,14 @@ def test_deaths_at_any_point_do_not_show(
     history: bool,
 ):
     made = changes(2)
-    scene = Scene(broker, _topic(make_topic, fill, made), tmp_path, format, history=history)
+    scene = Scene(broker, fill_topic(make_topic, fill, made), tmp_path, format, history=history)
     for point in ("before", "between", "after", "between"):  # the last in the last batch
         scene.die(point, 1)
     run(spark, scene.settings)
     if history:
-        _check_history(scene, made)
+        check_history(scene, made)
     else:
-        _check_states(scene, made)
+        check_states(scene, made)
         # Without its checkpoint everything comes again, and nothing changes.
         before = scene.rows()
         for each in sorted((tmp_path / "checkpoints").rglob("*"), reverse=True):
@@ -120,7 +110,7 @@ def test_deaths_at_any_point_do_not_show(
         assert sorted(map(str, scene.rows())) == sorted(map(str, before))
 
 
-def _topic(make_topic: MakeTopic, fill: Fill, made: list[Change]) -> str:
+def fill_topic(make_topic: MakeTopic, fill: Fill, made: list[Change]) -> str:
     topic = make_topic(1)
     texts = [json.dumps(each) for each in made]
     for start in range(0, len(texts), 100):
@@ -128,13 +118,13 @@ def _topic(make_topic: MakeTopic, fill: Fill, made: list[Change]) -> str:
     return topic
 
 
-def _check_states(scene: Scene, made: list[Change]) -> None:
+def check_states(scene: Scene, made: list[Change]) -> None:
     rows = scene.rows()
     assert len({row["id"] for row in rows}) == len(rows)
     assert {row["id"]: row["name"] for row in rows} == expected(made)
 
 
-def _check_history(scene: Scene, made: list[Change]) -> None:
+def check_history(scene: Scene, made: list[Change]) -> None:
     rows = scene.rows()
     assert len(rows) == len(made)
     assert {row["id"]: row["name"] for row in rows if row["is_current"]} == expected(made)

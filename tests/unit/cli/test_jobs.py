@@ -45,6 +45,7 @@ def test_masters_that_spark_knows(master: str):
     ("options", "told"),
     [
         (SparkOptions(master="mesos://host"), "--master mesos://host"),
+        (SparkOptions(master="sc://host:15002"), "sc://host:15002: jobs commit from the driver"),
         (SparkOptions(settings={"driver.memory": "4g"}), "--set driver.memory"),
     ],
 )

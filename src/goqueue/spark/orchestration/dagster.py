@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dagster import AssetKey, AssetSpec, MaterializeResult, multi_asset
+from dagster import AssetExecutionContext, AssetKey, AssetSpec, MaterializeResult, multi_asset
 
 from goqueue.spark.orchestration.pipeline_process import PipelineProcess
 from goqueue.spark.pipelines.dependencies import sources_of
@@ -39,7 +39,7 @@ def pipeline_assets(
     name = "_".join((*key_prefix, pipeline.name)).replace("-", "_")
 
     @multi_asset(name=name, specs=specs)  # type: ignore[untyped-decorator]  # may be missing
-    def run(context: Any) -> Iterator[Any]:
+    def run(context: AssetExecutionContext) -> Iterator[Any]:
         process = PipelineProcess(
             file, bootstrap=bootstrap, settings=settings, python=python, environment=environment
         )

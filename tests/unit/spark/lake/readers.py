@@ -59,7 +59,7 @@ def read_by_duckdb(format: str, folder: Path) -> Any:
 
     match format:
         case "parquet":  # as the guide says
-            files = [f"{folder}/date=*/*.parquet"]
+            files = [f"{folder}/*=*/*.parquet"]
         case "delta":
             from deltalake import DeltaTable
 
@@ -71,7 +71,9 @@ def read_by_duckdb(format: str, folder: Path) -> Any:
             found = catalog.load_table(("goqueue", folder.name)).scan().plan_files()
             files = [each.file.file_path.removeprefix("file://") for each in found]
     query = "select * from read_parquet(?, union_by_name=true, hive_partitioning=true)"
-    return duckdb.sql(query, params=[files]).to_arrow_table()
+    rows = duckdb.sql(query, params=[files])
+    assert rows is not None, "a query has rows"
+    return rows.to_arrow_table()
 
 
 def _plain(folder: Path) -> Any:
