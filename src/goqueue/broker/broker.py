@@ -351,6 +351,7 @@ class Broker:
             self.trace_history.run(),
             self.trace_exporters.run(),
             self.latency_counter.run(),
+            self.latency_counter.run_sending(),
             self.partitions.upkeep.run_flushes(),
             self.partitions.upkeep.run_watermarks(),
             self.partitions.upkeep.run_checkpoints(),

@@ -2,7 +2,8 @@
 
 Events are taken a slice at a time, so that the event loop turns between them.  A partition's leader
 counts: what another node has seen of its messages (a commit at a group's coordinator, a fetch from
-a follower) is sent there, at most a few requests a second for each leader.
+a follower) is sent there once a second.  It waits here for a second at least, so that the leader
+has counted what came before it: a commit says nothing of messages whose fetch is not known yet.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from goqueue.trace.latencies import Latencies
 SLICE_EVENTS: Final = 100  # half a millisecond
 KEPT_EVENTS_MAX: Final = 50_000
 SENT_EVENTS_MAX: Final = 4_096
+SEND_SECONDS: Final = 1.0  # above `traces.flush_ms`
 FORGET_SECONDS: Final = 60
 
 _ELSEWHERE: Final = frozenset({Step.FETCHED, Step.ACKED})  # that another node may see
@@ -52,6 +54,8 @@ class LatencyCounter:
         self.latencies = Latencies()
         self._kept: list[TraceEvent] = []
         self._has_some = asyncio.Event()
+        self._elsewhere: dict[NodeId, list[TraceEvent]] = {}  # that their leaders count
+        self._held: dict[NodeId, list[TraceEvent]] = {}  # the same, of the second before
         self._forget_at = 0
         self.dropped_total = 0  # events that came too fast, or that a leader did not take
 
@@ -79,17 +83,24 @@ class LatencyCounter:
         """What was taken until now."""
         self._has_some.clear()
         events, self._kept = self._kept, []
-        elsewhere: dict[NodeId, list[TraceEvent]] = {}
         for first in range(0, len(events), SLICE_EVENTS):
             for event in events[first : first + SLICE_EVENTS]:
                 leader = self._leader(event)
                 if leader is None:
                     self.latencies.note(event)
+                elif len(held := self._elsewhere.setdefault(leader, [])) < KEPT_EVENTS_MAX:
+                    held.append(event)
                 else:
-                    elsewhere.setdefault(leader, []).append(event)
+                    self.dropped_total += 1
             await self._clock.sleep(0)
-        for leader, some in elsewhere.items():
-            await self._send(leader, some)
+
+    async def run_sending(self) -> None:
+        """Until cancelled."""
+        while self._broker.others is not None:
+            await self._clock.sleep(SEND_SECONDS)
+            ready, self._held, self._elsewhere = self._held, self._elsewhere, {}
+            for leader, some in ready.items():
+                await self._send(leader, some)
 
     def _leader(self, event: TraceEvent) -> NodeId | None:
         """Who counts this one; None: this node."""
