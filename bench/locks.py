@@ -100,6 +100,7 @@ def _read(server: Server, topic: str, messages: int) -> tuple[float, float]:
     consumer = confluent_kafka.Consumer(
         {**server.login, "group.id": topic, "fetch.message.max.bytes": 8 << 20}
     )
+    consumer.list_topics(topic, 20)  # it has logged in then, as the producer had
 
     def read() -> None:
         consumer.assign([TopicPartition(topic, 0, 0)])

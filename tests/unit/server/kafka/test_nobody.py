@@ -60,6 +60,7 @@ async def test_every_api_as_nobody(ask: Ask):
     for api in SERVED_APIS:
         versions = versions_of(api)
         assert versions is not None
+        told = b""
         for version in {versions.min, versions.max}:
             told = await ask(frame(api, version, 1, BODIES.get((api, version), bytes(64))))
             if api != ApiKey.SASL_AUTHENTICATE:  # without a handshake: refused, or closed
