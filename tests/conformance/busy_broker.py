@@ -62,7 +62,7 @@ class BusyBroker:
         self._wait_for("goqueue_messages_dead_lettered_total")
         self.publish("jobs", 5)
         self.receive("jobs", visibility="1h")  # is in flight at the end, the others are ready
-        self._configure(backoff_base_ms=60_000, backoff_max_ms=60_000)
+        self._configure(backoff_base_ms=60_000, backoff_max_ms=60_000, max_failures=100)
         self.settle("nack", self.receive("jobs"))  # and waits
 
     def _configure(self, **settings: Any) -> None:

@@ -104,8 +104,6 @@ def test_clients_log_in_by_scram(franz: Path, tmp_path: Path) -> None:
             told = run(franz, server.address, "t", "g", "range", scram=f"{strength} root s3cret")
             assert told.returncode == 0, told.stderr
             assert len(told.stdout.splitlines()) == 3 * COUNT
-        refused = run(franz, server.address, "t", "g", "range", scram="512 root wrong")
-        assert "SASL_AUTHENTICATION_FAILED" in refused.stderr, refused.stderr
     finally:
         server.stop()
 

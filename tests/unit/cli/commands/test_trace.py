@@ -24,7 +24,7 @@ def test_a_journey_is_shown_by_its_place_and_by_its_trace_id():
     listed = facts("trace", "recent")["traces"]  # other tests use this server, too
     assert found["trace_id"] in {each["trace_id"] for each in listed}
     assert facts("trace", "search", "--topic", "orders", "--key", "k1")["total"] == 1
-    assert facts("trace", "search", "--status", "error")["total"] == 0
+    assert facts("trace", "search", "--topic", "orders", "--status", "error")["total"] == 0
     assert "recorded:" in run("trace", "stats", "-o", "table", code=0).stdout
     run("trace", "show", "orders/0/9", code=4)
 

@@ -1,8 +1,5 @@
 """A pipeline's file: what it may say, and everything that is wrong with it at once."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from goqueue.spark.pipelines.model import (
@@ -370,10 +367,3 @@ def test_variables():
         "4: bootstrap: the variable HOST is not set",
         "4: bootstrap: ':9092' is not HOST:PORT",
     ]
-
-
-def test_the_examples_of_the_guide_are_sound():
-    guide = Path(__file__).parents[4] / "docs/guides/pipelines.md"
-    examples = re.findall(r"```yaml\n(.*?)```", guide.read_text(), re.DOTALL)
-    names = [read_pipeline(each, variables={}).name for each in examples]
-    assert names == ["orders", "payments", "customers"]

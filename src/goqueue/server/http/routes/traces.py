@@ -104,7 +104,7 @@ async def search_traces(
 
 
 @routes.get("/traces/events", "List events of journeys")
-async def list_events(
+async def list_trace_events(
     traces: TheTraces,
     start: Annotated[str, query("Events from this time on.", TIME_PATTERN)],
     end: Annotated[str, query("Events up to this time.", TIME_PATTERN)],
