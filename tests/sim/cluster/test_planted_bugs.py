@@ -131,7 +131,7 @@ def move_with_too_few_in_sync(patch: pytest.MonkeyPatch) -> None:
 def refuse_who_waits_at_a_hand_over(patch: pytest.MonkeyPatch) -> None:
     """27: a leader hands over, and does not wait for what it was asked to write."""
 
-    def end_waits(self: Partition, _role: object) -> None:
+    def end_waits(self: Partition) -> None:
         self._waits.refuse(self._refusal)
 
     patch.setattr(Partition, "_end_waits", end_waits)

@@ -12,8 +12,8 @@ decide.  The role is replaced whole, and ends with all that waits for it.
 A wait for a commit may have a time-out.  There is no timer for it: its owner looks several times a
 second at the partitions that said `on_wait`, and calls `end_overdue`.  Whoever has a time-out is
 also told when the role ends and the next leader commits the record: this node follows it, and its
-watermark says so.  A record that is cut off, since the next leader lacks it, is as one that was
-never written.
+watermark says so, or leads once more itself.  A record that is cut off, since the next leader lacks
+it, is as one that was never written.
 """
 
 import asyncio
@@ -150,20 +150,16 @@ class Partition:
             self._replicas = self._track_replicas(role)
             if self.tracer is not None:
                 self.tracer.note_role(role)
-            self._end_waits(role)
+            self._end_waits()
             self.wake_readers()
         self._count_replicas()
         self._advance()
 
-    def _end_waits(self, role: Role) -> None:
+    def _end_waits(self) -> None:
         """At the end of a role; see the head of the module."""
-        if not self._waits:
-            return
-        if isinstance(role, Follower):
+        if self._waits:
             latest = asyncio.get_running_loop().time() + KEPT_SECONDS
             self._waits.keep_until(latest, self._refusal)
-        else:
-            self._waits.refuse(self._refusal)
 
     async def note_epoch(self, epoch: Epoch) -> None:
         """Return when it is durable where the epoch starts, which this node is about to lead.

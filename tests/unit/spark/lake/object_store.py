@@ -1,7 +1,9 @@
 """An S3 server of our own: moto, in a thread, which keeps what it gets in memory."""
 
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,8 @@ def object_store() -> Iterator[str]:
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    assert server._server is not None
+    server._server.app = put_in_turns(server._server.app)
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
     boto3.client(
@@ -28,6 +32,19 @@ def object_store() -> Iterator[str]:
     ).create_bucket(Bucket=BUCKET)
     yield url
     server.stop()
+
+
+def put_in_turns(app: Callable[..., Any]) -> Callable[..., Any]:
+    """S3 decides about `If-None-Match` and writes in one step; moto does it in two."""
+    turn = threading.Lock()
+
+    def call(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["REQUEST_METHOD"] != "PUT":
+            return app(environ, start_response)
+        with turn:
+            return app(environ, start_response)
+
+    return call
 
 
 def point_to(patch: pytest.MonkeyPatch, url: str) -> None:
