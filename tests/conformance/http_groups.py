@@ -57,6 +57,12 @@ class HttpGroupServer(Server):
         found: dict[str, dict[str, int]] = self.get(f"/groups/{group}/offsets")["topics"]
         return found
 
+    def connections(self) -> int:
+        """How many clients of HTTP there are, the one that asks too."""
+        lines = self.client.get("/metrics").text.splitlines()
+        name = 'goqueue_active_connections{listener="http"} '
+        return next(int(float(each[len(name) :])) for each in lines if each.startswith(name))
+
     def get(self, path: str, status: int = 200, **query: Any) -> Any:
         found = self.client.get(path, params=query)
         assert found.status_code == status, found.text

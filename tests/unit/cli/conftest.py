@@ -21,7 +21,7 @@ def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOQUEUE_CONFIG", str(tmp_path / "config.yaml"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # names that two files share would clash by chance
 def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerInThread]:
     with embedded(tmp_path_factory.mktemp("server"), topics={"partitions": 1}) as broker:
         yield broker
@@ -38,7 +38,7 @@ def server(running_server: BrokerInThread, monkeypatch: pytest.MonkeyPatch) -> B
 ADMIN = {"GOQUEUE_USER": "root", "GOQUEUE_PASSWORD": "s3cret"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # names that two files share would clash by chance
 def running_guarded_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[BrokerInThread]:
