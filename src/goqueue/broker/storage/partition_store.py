@@ -226,7 +226,8 @@ class Partitions:
                 await self._on_opened(data)
         except GoQueueError as error:
             role = bundle.role
-            if isinstance(role, Leader) and role.epoch == epoch and not bundle.leads:
+            is_leading = bundle.leads and bundle.find(DATA) is not None  # no logs: all of them lead
+            if isinstance(role, Leader) and role.epoch == epoch and not is_leading:
                 bundle.change_role(Offline(str(error), epoch))
                 self.on_unfit(bundle, role)
             raise

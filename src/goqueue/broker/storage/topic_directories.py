@@ -87,11 +87,7 @@ class TopicDirectories:
     def _stored_indexes(self, topic: Topic) -> list[int]:
         names = self._disk.list_directory(f"{self.logs}/{topic.name}")
         found = sorted(int(name) for name in names if name.isdigit())
-        try:
-            is_mine = bool(found) and self._owner(topic.name) == topic.topic_id
-        except CorruptData:  # whoever opens a partition of it is told
-            is_mine = False
-        if not is_mine:
+        if not found or self._readable_owner(topic.name) != topic.topic_id:
             return []
         return [index for index in found if topic.has_partition(index)]
 
@@ -182,10 +178,17 @@ class TopicDirectories:
             return [
                 TopicIdPartition(owner, int(index))
                 for topic in self._disk.list_directory(self.logs)
-                if (owner := self._owner(topic)) is not None
+                if (owner := self._readable_owner(topic)) is not None
                 for index in self._disk.list_directory(f"{self.logs}/{topic}")
                 if index.isdigit()
             ]
+
+    def _readable_owner(self, topic: str) -> TopicId | None:
+        """None too when the file is damaged: whoever opens a partition of it is told."""
+        try:
+            return self._owner(topic)
+        except CorruptData:
+            return None
 
     def _move_to_deleted(self, topic: str, owner: TopicId) -> None:
         self._move_away(topic, f"{self._deleted}/{owner}")

@@ -60,6 +60,27 @@ def test_a_follower_whose_disk_is_full_keeps_nobody_waiting():
         assert values(nodes) == ["one", "two", "three", "four"]
 
 
+def test_a_leader_that_cannot_open_its_log_resigns():
+    """Nobody has missed it, since it is the controller; and the file that says whose its data is,
+    is cut."""
+    with three_nodes() as nodes:
+        create(nodes, first=1)
+        nodes.world.run_until(lambda: set(state(nodes).isr) == {1, 2, 3} and leads(nodes))
+        nodes.world.run(publish(nodes.brokers["a"], "orders", "one"))
+        nodes.stop("a")
+        file = nodes.world.disk("a").open("/data/logs/orders/topic")
+        file.truncate(14)
+        file.close()
+        nodes.start("a")
+        nodes.world.run_until(
+            lambda: len(nodes.brokers) == 3 and state(nodes).leader in (2, 3) and leads(nodes),
+            limit_s=20,
+        )
+        nodes.world.run(publish(leader(nodes), "orders", "two"))
+        assert values(nodes) == ["one", "two"]
+        assert 1 not in state(nodes).isr
+
+
 def test_a_replica_that_lost_records_does_not_lead_and_gets_them_back():
     with three_nodes() as nodes:
         create(nodes)

@@ -7,7 +7,7 @@ import pytest
 from goqueue.broker.storage.topic_directories import TopicDirectories
 from goqueue.cluster import Topic
 from goqueue.model.errors import CorruptData, TopicNotFound
-from goqueue.model.ids import Timestamp, TopicId, TopicName
+from goqueue.model.ids import Timestamp, TopicId, TopicIdPartition, TopicName
 from goqueue.model.settings import topic_settings
 from goqueue.testing.sim import SimDisk, World
 
@@ -29,6 +29,16 @@ def test_a_directory_is_claimed_once(directories: TopicDirectories, disk: SimDis
     directories.claim("t", FIRST)
     directories.claim("t", FIRST)
     assert disk.list_directory("/data/logs/t") == ["topic"]
+
+
+def test_a_damaged_directory_does_not_hide_the_replicas_of_others(
+    directories: TopicDirectories, disk: SimDisk
+):
+    for topic, topic_id in (("damaged", FIRST), ("whole", SECOND)):
+        directories.claim(topic, topic_id)
+        disk.make_directory(f"/data/logs/{topic}/0")
+    disk.flip_bit("/data/logs/damaged/topic", 5)
+    assert directories.stored_replicas() == [TopicIdPartition(SECOND, 0)]
 
 
 def test_a_topic_that_was_deleted_claims_nothing(directories: TopicDirectories):
