@@ -30,7 +30,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc' -not -path '*.egg-info/*'
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help run demo test check check-static check-format check-lint check-types check-imports check-rules \
-	docs format generate bench sim sim-cluster soak chaos-cluster chaos-network chaos-rolling spark-chaos etcd \
+	docs format generate bench sim sim-cluster planted-bugs soak chaos-cluster chaos-network chaos-rolling spark-chaos etcd \
 	alerts strangers clean FORCE
 
 help: ## list the targets
@@ -121,6 +121,11 @@ sim-cluster: $(VENV)/dev $(VENV)/installed ## clusters of whole brokers under fa
 	@echo "==> clusters in the simulator, compiled, $(SCHEDULES) schedules from seed $(FIRST)"
 	@$(COMPILED) PYTHONPATH=. $(BIN)/python -P -m tests.sim.cluster.campaign \
 		--first $(FIRST) --schedules $(SCHEDULES) $(ARGS)
+
+planted-bugs: $(VENV)/dev $(VENV)/installed ## the design's bugs 8 to 28, planted one by one: each is found
+	@echo "==> planted bugs of the cluster, compiled, some minutes"
+	@$(COMPILED) $(PYTEST) -v -m "" --timeout 3600 -k bug tests/sim/test_replication_bugs.py \
+		tests/sim/test_replication_stories.py tests/sim/cluster/test_planted_bugs.py $(ARGS)
 
 soak: $(VENV)/dev $(VENV)/installed ## kill and starve real brokers for a while (MINUTES=60)
 	@test -d tests/chaos || { echo "there is no tests/chaos in this tree" >&2; exit 1; }

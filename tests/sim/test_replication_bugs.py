@@ -3,7 +3,6 @@
 Those that need a certain sequence of events are in `test_replication_stories.py`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,15 +15,15 @@ from goqueue.log.aborted import AbortIndex
 from goqueue.log.producers import Producers
 from goqueue.model.ids import Offset, TopicIdPartition
 from goqueue.testing.sim import SimDeadlock
+from tests.sim.planted import Plant, names_of
 from tests.sim.replication_world import Cluster, Faults, Node
 
 SEEDS_MAX = 60
 STEPS = 14
 
-Plant = Callable[[pytest.MonkeyPatch], None]
-
 
 def count_end_instead_of_synced(patch: pytest.MonkeyPatch) -> None:
+    """8: the high watermark counts what no disk has yet."""
     rule = Replicas.high_watermark
 
     def high_watermark(
@@ -37,6 +36,8 @@ def count_end_instead_of_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledge_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    """11: a follower acknowledges before its sync."""
+
     def ack_offset(*, synced_offset: Offset, end_offset: Offset, flush: str) -> Offset:
         return end_offset
 
@@ -46,6 +47,8 @@ def acknowledge_before_the_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def ask_the_old_leader_on(patch: pytest.MonkeyPatch) -> None:
+    """13: a follower fetches from the old leader after a new epoch."""
+
     async def stop(self: ReplicaFetchers, key: TopicIdPartition) -> None:
         self._replicas.pop(key, None)
 
@@ -54,10 +57,13 @@ def ask_the_old_leader_on(patch: pytest.MonkeyPatch) -> None:
 
 
 def begin_to_lead_without_a_note(patch: pytest.MonkeyPatch) -> None:
+    """14: the start of an epoch is not synced before the first write."""
     patch.setattr(Log, "store_epochs", lambda *_: None)
 
 
 def learn_nothing_of_producers(patch: pytest.MonkeyPatch) -> None:
+    """15: followers do not take in the state of producers."""
+
     def note_batch(_producers: Producers, *rest: Any) -> None:
         derived_state.note_batch(Producers(), *rest)
 
@@ -65,21 +71,22 @@ def learn_nothing_of_producers(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_the_abort_index(patch: pytest.MonkeyPatch) -> None:
+    """16: the abort index is not cut with the log."""
     patch.setattr(AbortIndex, "cut", lambda *_: None)
 
 
+PLANTED: list[Plant] = [
+    count_end_instead_of_synced,
+    acknowledge_before_the_sync,
+    ask_the_old_leader_on,
+    begin_to_lead_without_a_note,
+    learn_nothing_of_producers,
+    keep_the_abort_index,
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "plant",
-    [
-        count_end_instead_of_synced,
-        acknowledge_before_the_sync,
-        ask_the_old_leader_on,
-        begin_to_lead_without_a_note,
-        learn_nothing_of_producers,
-        keep_the_abort_index,
-    ],
-)
+@pytest.mark.parametrize("plant", PLANTED, ids=names_of(PLANTED))
 def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch):
     plant(monkeypatch)
     assert any(is_found(seed) for seed in range(SEEDS_MAX)), "nobody noticed"

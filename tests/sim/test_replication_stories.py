@@ -16,12 +16,12 @@ from goqueue.cluster.replication import Assessment, Follower, IsrProposal, Offli
 from goqueue.model.ids import NodeId
 from goqueue.server.kafka import replica_sessions
 from goqueue.testing.sim import SimDeadlock
+from tests.sim.planted import Plant, name_of, names_of
 from tests.sim.replication_world import Cluster, Controller, Node, host_of
 
 A, B, C = NodeId(1), NodeId(2), NodeId(3)  # A leads first: it is the preferred one
 
 Story = Callable[[Cluster], None]
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 # --- stories ------------------------------------------------------------------------------------
@@ -105,6 +105,8 @@ def test_nothing_acknowledged_is_lost(story: Story):
 
 
 def truncate_by_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """12: a log is cut at its high watermark instead of by epoch (KIP-101)."""
+
     async def prepare_to_follow(self: Node) -> None:
         await self.partition.truncate_to(self.log.high_watermark)
 
@@ -113,14 +115,17 @@ def truncate_by_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def stay_in_sync_with_an_empty_disk(patch: pytest.MonkeyPatch) -> None:
+    """17: a node with an empty disk stays in the ISR."""
     patch.setattr(Controller, "drop_copies", lambda *_: None)
 
 
 def ignore_who_joins(patch: pytest.MonkeyPatch) -> None:
+    """9: the high watermark ignores a replica that joins."""
     patch_proposals(patch, lambda proposal: {"joining": frozenset()})
 
 
 def shrink_before_it_is_granted(patch: pytest.MonkeyPatch) -> None:
+    """10: an ISR that was proposed counts before it is granted."""
     patch_proposals(
         patch, lambda proposal: {"isr": proposal.role.isr & {each.node for each in proposal.isr}}
     )
@@ -141,18 +146,15 @@ def patch_proposals(
     patch.setattr(bundle, "propose_isr", propose_isr)
 
 
-@pytest.mark.parametrize(
-    ("plant", "story"),
-    [
-        (truncate_by_high_watermark, b_restarts_and_the_others_die),
-        (
-            stay_in_sync_with_an_empty_disk,
-            b_comes_back_with_an_empty_disk_and_the_others_die,
-        ),
-        (shrink_before_it_is_granted, b_is_cut_off_and_the_controller_does_not_hear_of_it),
-        (ignore_who_joins, b_joins_and_the_leader_does_not_hear_of_it),
-    ],
-)
+PLANTED: dict[Plant, Story] = {
+    truncate_by_high_watermark: b_restarts_and_the_others_die,
+    stay_in_sync_with_an_empty_disk: b_comes_back_with_an_empty_disk_and_the_others_die,
+    shrink_before_it_is_granted: b_is_cut_off_and_the_controller_does_not_hear_of_it,
+    ignore_who_joins: b_joins_and_the_leader_does_not_hear_of_it,
+}
+
+
+@pytest.mark.parametrize(("plant", "story"), PLANTED.items(), ids=names_of(PLANTED))
 def test_with_a_planted_bug_something_is(
     plant: Plant, story: Story, monkeypatch: pytest.MonkeyPatch
 ):
@@ -193,13 +195,19 @@ def test_after_an_unclean_election_they_follow():
         assert cluster.nodes[A].log.epochs.entries == cluster.nodes[C].log.epochs.entries
 
 
-def test_a_follower_that_would_cut_silently_is_seen(monkeypatch: pytest.MonkeyPatch):
+def cut_silently(patch: pytest.MonkeyPatch) -> None:
+    """28: a follower cuts below its high watermark, though no election was unclean."""
     follow = ReplicaFetchers.follow
 
     def follow_anybody(self: ReplicaFetchers, *args: Any, is_unclean: bool = False) -> None:
         follow(self, *args, is_unclean=True)
 
-    monkeypatch.setattr(ReplicaFetchers, "follow", follow_anybody)
+    patch.setattr(ReplicaFetchers, "follow", follow_anybody)
+
+
+@pytest.mark.parametrize("plant", [cut_silently], ids=name_of)
+def test_a_follower_that_would_cut_silently_is_seen(plant: Plant, monkeypatch: pytest.MonkeyPatch):
+    plant(monkeypatch)
     with pytest.raises(AssertionError):
         test_replicas_freeze_rather_than_cut_what_was_committed()
 

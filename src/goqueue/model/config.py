@@ -207,6 +207,13 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Into how many shards groups, and transactions, are divided when a cluster is formed; its
     nodes share them. It is settled then: later the setting changes nothing. A broker that is alone
     has one of each, and so has a cluster that it becomes."""
+    session_ms: int = 750
+    """A node that the controller does not hear for this long times out: its partitions get other
+    leaders. So does a controller that the nodes do not hear. A process that is killed is
+    noticed at once, whatever this is. Raise it (to 3000, say), the same on all nodes, where nodes
+    are fenced and active again though nobody stopped them: on a machine that is short of processor
+    time, on a hypervisor that pauses its guests, or over a network that loses packets. A node that
+    hangs, or whose machine lost its power, is replaced that much later."""
     standbys: bool = True
     """Whether nodes that follow a shard of groups or transactions keep its state in memory, as far
     as it is committed, and so take over at once. It takes as much memory as the state has on the
@@ -463,6 +470,8 @@ def reload(before: Config, after: Config) -> Config:
 
 
 COORDINATORS_MAX: Final = 256
+SESSION_MS_MIN: Final = 500
+SESSION_MS_MAX: Final = 60_000
 SASL_MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOOPBACK = ("localhost", "::1")
@@ -613,6 +622,11 @@ def _cluster_problems(cluster: ClusterConfig, *, insecure: bool) -> Iterator[str
         yield "cluster.cert_file and cluster.ca_file belong together: set both, or neither"
     if cluster.key_file and not cluster.cert_file:
         yield "cluster.key_file: a key needs its certificate (cluster.cert_file)"
+    if not SESSION_MS_MIN <= cluster.session_ms <= SESSION_MS_MAX:
+        yield (
+            f"cluster.session_ms: must be between {SESSION_MS_MIN} (five heartbeats) and"
+            f" {SESSION_MS_MAX}"
+        )
     if cluster.seeds and not cluster.listen:
         yield "cluster.seeds: a node of a cluster listens for the others, too: set cluster.listen"
 

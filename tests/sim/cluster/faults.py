@@ -28,11 +28,21 @@ DRIFT_PPM = 100_000  # 10 %
 SYNCS_S = (0.05, 0.5)  # of a slow disk
 LINK_S = (0.05, 0.4)  # of a slow link
 WHOLE_SECONDS = 30.0  # in which a node with another disk is in sync
+FOLLOW_S = (0.1, 3.0)  # of a node that hears late what the quorum committed
 ADMIN_SECONDS = 4.0
 ROUNDS_MAX = 12
 
 PROCESSES = ("kill", "lose_power", "lose_power_of_two", "pause", "restart")
-NETWORK = ("cut", "cut_one_way", "isolate", "bridge", "slow_link", "reset", "flaky_network")
+NETWORK = (
+    "cut",
+    "cut_one_way",
+    "isolate",
+    "separate",
+    "bridge",
+    "slow_link",
+    "reset",
+    "flaky_network",
+)
 DISKS = ("slow_disk", "fail_sync", "fill_disk", "empty_disk", "old_disk", "flip_bit", "cut_file")
 CLOCKS = ("jump", "drift")
 OPERATORS = (
@@ -54,7 +64,7 @@ class Faults:
         self.nodes = nodes
         self.world = nodes.world
         self.draw = random.Random(f"{nodes.world.seed}/faults")
-        self.kinds = kinds if nodes.quorum is None else (*kinds, "cut_quorum")
+        self.kinds = kinds if nodes.quorum is None else (*kinds, "cut_quorum", "delay_quorum")
         self.history: list[str] = []  # for whoever reads of a failure
         self.topics: Sequence[str] = ()  # that operators may change
         self._unanswered_drains: set[NodeId] = set()
@@ -178,6 +188,14 @@ class Faults:
         self.world.fabric.isolate(host)
         self._note(f"{host} is cut off")
 
+    async def separate(self) -> None:
+        """Clients reach it, and it reaches no other node."""
+        host = self.draw.choice(self.nodes.hosts)
+        for other in self.nodes.hosts:
+            if other != host:
+                self.world.fabric.cut(host, other)
+        self._note(f"{host} is cut off from all nodes, and not from clients")
+
     async def bridge(self) -> None:
         """One host reaches all; the others only half of each other."""
         hosts = self.draw.sample(self.nodes.hosts, len(self.nodes.hosts))
@@ -206,6 +224,13 @@ class Faults:
         for host in self.draw.sample(self.nodes.hosts, self.draw.choice((1, 1, 2))):
             self.nodes.quorum.cut(host)
             self._note(f"{host} does not reach the quorum")
+
+    async def delay_quorum(self) -> None:
+        """All but one hear late of what was committed: the next controller is one of them."""
+        assert self.nodes.quorum is not None
+        for host in self.draw.sample(self.nodes.hosts, len(self.nodes.hosts) - 1):
+            self.nodes.quorum.delay_follow(host, self.draw.uniform(*FOLLOW_S))
+            self._note(f"{host} hears late of what the quorum committed")
 
     # --- disks ------------------------------------------------------------------------------------
 

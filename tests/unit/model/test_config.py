@@ -61,3 +61,13 @@ def test_no_setting_is_a_secret_so_that_all_of_them_may_be_shown() -> None:
     found = [name for name in names if any(word in name.rpartition(".")[2] for word in words)]
     assert found
     assert all(name.endswith("_file") for name in found), found
+
+
+def test_a_session_of_nodes_is_longer_than_a_few_heartbeats_and_no_eternity() -> None:
+    def problems(session_ms: int) -> list[str]:
+        return problems_of(Config(cluster=ClusterConfig(session_ms=session_ms)))
+
+    assert problems(500) == problems(60_000) == []
+    (problem,) = problems(499)
+    assert problem.startswith("cluster.session_ms: must be between 500")
+    assert problems(60_001)

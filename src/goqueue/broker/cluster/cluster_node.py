@@ -111,18 +111,31 @@ class ClusterNode:
         disk, cluster = self._environment.disk, self._config.cluster
         self._secret = await disk.in_background(lambda: load_secret(disk, cluster.secret_file))
         self._node = node
+        session_ns = cluster.session_ms * 1_000_000
         if cluster.seeds:
             self._membership = Membership(
-                self._environment, node, self.identity, lambda: cluster.seeds
+                self._environment,
+                node,
+                self.identity,
+                lambda: cluster.seeds,
+                session_ns=session_ns,
             )
             await self._membership.wait_for_controller()
         elif self.elects:
             self._membership = Membership(
-                self._environment, node, self.identity, self._controller_addresses
+                self._environment,
+                node,
+                self.identity,
+                self._controller_addresses,
+                session_ns=session_ns,
             )
         if cluster.listen and not cluster.seeds:
             self._service = ControllerService(
-                self._environment, self._broker, self.identity, is_elected=self.elects
+                self._environment,
+                self._broker,
+                self.identity,
+                is_elected=self.elects,
+                session_ns=session_ns,
             )
             self.handlers |= self._service.handlers
         return self._membership

@@ -64,6 +64,7 @@ class ControllerService:
         identity: Callable[[], Identity],
         *,
         is_elected: bool = False,
+        session_ns: int = SESSION_NS,
     ) -> None:
         """`is_elected`: another node may be the controller, too."""
         self._environment = environment
@@ -71,7 +72,11 @@ class ControllerService:
         self._identity = identity
         self._is_elected = is_elected
         self.sessions = NodeSessions(
-            environment.clock, self._is_refused, self._note, is_elected=is_elected
+            environment.clock,
+            self._is_refused,
+            self._note,
+            is_elected=is_elected,
+            session_ns=session_ns,
         )
 
     @property
@@ -101,7 +106,7 @@ class ControllerService:
             if node.node_id != me and self.sessions.find(node.node_id) is None:
                 grace_ns = 0 if self._is_elected else RETURN_NS
                 if node.node_id in suspects:
-                    grace_ns = SUSPECT_NS - SESSION_NS
+                    grace_ns = SUSPECT_NS - self.sessions.session_ns
                 self.sessions.begin(node, controller.journal.committed_end, grace_ns=grace_ns)
         for node_id in suspects:
             self.sessions.connection_lost(node_id)

@@ -29,7 +29,6 @@ import structlog
 from goqueue.broker.cluster.controller_service import ControllerService, Handlers
 from goqueue.broker.cluster.membership import FOR_GOOD, HEARTBEAT_SECONDS, Membership
 from goqueue.broker.cluster.peer import Peers
-from goqueue.broker.cluster.sessions import SESSION_NS
 from goqueue.broker.metadata.controller import Controller
 from goqueue.cluster import Metadata
 from goqueue.cluster.consensus import Term
@@ -230,7 +229,8 @@ class Election:
         """For whoever took it to announce itself."""
         now = self._clock.instant()
         if self._seen[0] != term:
-            self._seen = (term, Instant(now + int(SESSION_NS * self._random.uniform(1.0, 1.3))))
+            wait_ns = int(self._membership.session_ns * self._random.uniform(1.0, 1.3))
+            self._seen = (term, Instant(now + wait_ns))
         return not term or now >= self._seen[1]
 
     async def _is_vacant(self, term: Term) -> bool:

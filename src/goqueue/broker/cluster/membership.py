@@ -57,6 +57,8 @@ class Membership:
         node: NodeFile,
         identity: Callable[[], Identity],
         addresses: Callable[[], Sequence[str]],
+        *,
+        session_ns: int = SESSION_NS,
     ) -> None:
         """`addresses` are where the controller may be."""
 
@@ -64,6 +66,7 @@ class Membership:
             return Peer(environment, identity, addresses)
 
         self._clock = environment.clock
+        self.session_ns = session_ns
         self._addresses = addresses
         self._node = node
         self._registration: RegisterNode | None = None
@@ -80,7 +83,7 @@ class Membership:
     @property
     def is_controller_silent(self) -> bool:
         """It has not answered for a session, or nobody listens there any more."""
-        is_late = self._clock.instant() - self._heard_at >= SESSION_NS
+        is_late = self._clock.instant() - self._heard_at >= self.session_ns
         return is_late or self.is_controller_gone
 
     @property

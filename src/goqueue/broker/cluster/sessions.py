@@ -26,8 +26,9 @@ from goqueue.model.errors import DuplicateNodeId, GoQueueError
 from goqueue.model.ids import Instant, NodeEpoch, NodeId
 from goqueue.runtime import Clock
 
-SESSION_NS: Final = 750_000_000  # see ADR 57
+SESSION_NS: Final = 750_000_000  # unless `cluster.session_ms` is another; see ADR 57
 CUT_OFF_NS: Final = 2_500_000_000  # by then the others have another controller
+CUT_OFF_SESSIONS: Final = 3  # the same for longer sessions
 CHECK_SECONDS: Final = 0.05
 
 _log = structlog.get_logger("goqueue.cluster")
@@ -51,11 +52,14 @@ class NodeSessions:
         on_changed: Callable[[NodeId, NodeEpoch, bool], Awaitable[None]],
         *,
         is_elected: bool = False,
+        session_ns: int = SESSION_NS,
     ) -> None:
         """`is_refused` tries to reach the node; `on_changed` hears whether it is active.
 
         `is_elected`: the other nodes may elect another controller.
         """
+        self.session_ns = session_ns
+        self._cut_off_ns = max(CUT_OFF_NS, CUT_OFF_SESSIONS * session_ns)
         self._is_elected = is_elected
         self._clock = clock
         self._is_refused = is_refused
@@ -144,7 +148,7 @@ class NodeSessions:
     def _excuse_own_absence(self, looked_at: Instant) -> Instant:
         """Whoever did not run itself has heard nobody, and judges nobody by it."""
         now = self._clock.instant()
-        if now - looked_at > SESSION_NS // 2:
+        if now - looked_at > self.session_ns // 2:
             for session in self._sessions.values():
                 if session.is_active:
                     session.heard_at = now
@@ -156,24 +160,24 @@ class NodeSessions:
             return
         heard_at = session.heard_at
         if await self._is_refused(node_id) and session.heard_at == heard_at:
-            session.heard_at = Instant(self._clock.instant() - CUT_OFF_NS)
+            session.heard_at = Instant(self._clock.instant() - self._cut_off_ns)
             self._wake.set()
 
     def _silence_ns(self, session: NodeSession) -> int:
         return self._clock.instant() - session.heard_at
 
-    def _session_ns(self) -> int:
+    def _silence_ns_max(self) -> int:
         if not self._is_elected:
-            return SESSION_NS
+            return self.session_ns
         live = [each for each in self._sessions.values() if each.is_active]
-        heard = [each for each in live if self._silence_ns(each) < SESSION_NS]
+        heard = [each for each in live if self._silence_ns(each) < self.session_ns]
         is_majority = 2 * (len(heard) + 1) > len(live) + 1  # this node itself is one more
-        return SESSION_NS if is_majority else CUT_OFF_NS
+        return self.session_ns if is_majority else self._cut_off_ns
 
     async def _check(self, node_id: NodeId, session: NodeSession) -> None:
         if self._is_deaf:
             return
-        is_heard = self._silence_ns(session) < self._session_ns()
+        is_heard = self._silence_ns(session) < self._silence_ns_max()
         is_active = is_heard and (session.is_active or session.applied >= session.catch_up_to)
         if is_active == session.is_active:
             return

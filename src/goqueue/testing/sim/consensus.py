@@ -3,7 +3,8 @@
 `SimQuorum` is what the voters agree on; `SimConsensusLog` is one node's way to it.  Every request
 takes its time, there and back.  A node that is cut off gets no answer, and what it sent before may
 still arrive.  With `lose` some answers are lost although nothing is cut: half of these requests
-take effect, at once or after the caller has given up.
+take effect, at once or after the caller has given up.  With `delay_follow` a node hears late what
+was committed, though it gets its answers: its watch is a stream of its own.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ class SimQuorum:
         self.batches: list[Entries] = []
         self.snapshot: Snapshot | None = None
         self._cut: set[str] = set()
+        self._follow_seconds: dict[str, float] = {}  # by node, beside the way there and back
         self._changed = asyncio.Event()
 
     def connect(self, node: str) -> "SimConsensusLog":
@@ -42,8 +44,16 @@ class SimQuorum:
         """Nothing goes to the node or comes from it, until `heal`."""
         self._cut.add(node)
 
+    def delay_follow(self, node: str, seconds: float) -> None:
+        """What the node follows comes so much later, until `heal`."""
+        self._follow_seconds[node] = seconds
+
+    def follow_seconds(self, node: str) -> float:
+        return self._follow_seconds.get(node, 0.0)
+
     def heal(self) -> None:
         self._cut.clear()
+        self._follow_seconds.clear()
         self.notify()
 
     def is_cut(self, node: str) -> bool:
@@ -186,7 +196,8 @@ class SimConsensusLog:
     async def follow(self, start: Index) -> AsyncGenerator[Snapshot | Entries, None]:
         position = start
         while True:
-            await asyncio.sleep(self._quorum.random.uniform(*TRAVEL_SECONDS))
+            late = self._quorum.follow_seconds(self._node)
+            await asyncio.sleep(late + self._quorum.random.uniform(*TRAVEL_SECONDS))
             if self._quorum.is_cut(self._node):
                 await self._quorum.wait_change()
                 continue

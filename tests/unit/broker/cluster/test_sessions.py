@@ -4,14 +4,18 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
-from goqueue.broker.cluster.sessions import NodeSessions
+from goqueue.broker.cluster.sessions import SESSION_NS, NodeSessions
 from goqueue.cluster.errors import NodeNotFound
 from goqueue.cluster.metadata import Node, NodeRegistered, NodeState
 from goqueue.model.errors import DuplicateNodeId, QuorumUnavailable
 from goqueue.model.ids import Instant, NodeEpoch, NodeId
 from goqueue.testing.sim import SimClock, World
+from tests.unit.broker.brokers import CONFIG
+from tests.unit.broker.cluster import cluster_world
+from tests.unit.broker.cluster.test_failover import three_nodes
 
 NODE = NodeId(2)
 FIRST = NodeEpoch(5)
@@ -33,14 +37,20 @@ class PausedClock(SimClock):
 class Watched:
     """What the sessions told, and what they were told about ports."""
 
-    def __init__(self, world: World, *, is_elected: bool = False) -> None:
+    def __init__(
+        self, world: World, *, is_elected: bool = False, session_ns: int = SESSION_NS
+    ) -> None:
         self.clock = PausedClock(world.loop)
         self.told: list[tuple[int, int, bool]] = []
         self.refused: set[NodeId] = set()
         self.failures = 0
         self.removed: set[NodeId] = set()
         self.sessions = NodeSessions(
-            self.clock, self._is_refused, self._on_changed, is_elected=is_elected
+            self.clock,
+            self._is_refused,
+            self._on_changed,
+            is_elected=is_elected,
+            session_ns=session_ns,
         )
 
     async def _is_refused(self, node_id: NodeId) -> bool:
@@ -80,6 +90,23 @@ def test_a_node_that_was_removed_is_forgotten():
             await asyncio.sleep(10.0)
             assert sessions.find(NODE) is None
             assert not watched.told
+
+    with World() as world:
+        world.run(story(world))
+
+
+@pytest.mark.parametrize("is_elected", [False, True])
+def test_a_longer_session_is_waited_for(is_elected: bool):
+    async def story(world: World) -> None:
+        watched = Watched(world, is_elected=is_elected, session_ns=3_000_000_000)
+        async with watched.running() as sessions:
+            sessions.begin(node(), 0)
+            sessions.begin(node(FIRST, 3), 0)
+            await asyncio.sleep(1.0)
+            await watched.beat_for(1.9)
+            assert sessions.active == [NODE, 3], "it is silent for 2.9 s"
+            await watched.beat_for(0.3)
+            assert sessions.active == [NODE]
 
     with World() as world:
         world.run(story(world))
@@ -226,3 +253,17 @@ def test_one_silent_node_of_three_is_noticed_after_a_session():
 
     with World() as world:
         world.run(story(world))
+
+
+@pytest.mark.parametrize(("session_ms", "state"), [(750, "fenced"), (3_000, "active")])
+def test_nodes_are_waited_for_as_the_setting_says(
+    session_ms: int, state: str, monkeypatch: pytest.MonkeyPatch
+):
+    cluster = msgspec.structs.replace(CONFIG.cluster, session_ms=session_ms)
+    config = msgspec.structs.replace(CONFIG, cluster=cluster)
+    monkeypatch.setattr(cluster_world, "CONFIG", config)
+    with three_nodes() as nodes:
+        nodes.world.pause("b")
+        nodes.world.run_for(1.5)
+        assert nodes.state_of(2) == state
+        nodes.world.resume("b")
