@@ -2,16 +2,19 @@
 
 Each copies a topic of its own into another, one small message at a time.  When all of them have
 copied their first message, the service's processes are weighed (proportional set size: pages that
-processes share count once), and once more after some minutes in which every topic gets a message
-now and then.  Beside that: how long it took until all ran, and the CPU time of an idle minute.
+processes share count once), and once more when they have copied a second one, some idle minutes
+later.  Beside that: how long it took until all ran, the CPU time of an idle minute, and the most
+that they weighed at any time.  At the end every target is read and compared.
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -34,6 +37,7 @@ def main() -> None:
     options.add_argument("--trigger", default="10s")
     options.add_argument("--minutes", type=float, default=2.0, help="that it is watched for")
     options.add_argument("--driver-memory", default="1500m")
+    options.add_argument("--live-queries", type=int, default=20)
     given = options.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="goqueue-bench-"))
     broker = Broker(directory)
@@ -57,10 +61,13 @@ def measure(http: Client, broker: Broker, given: argparse.Namespace, folder: Pat
     command = [*(sys.executable, "-P", "-m", "goqueue", "--server", http.base_url), "pipeline"]
     command += ["serve", str(folder), "--bootstrap", broker.address]
     command += ["--set", f"spark.driver.memory={given.driver_memory}"]
+    command += ["--live-queries", str(given.live_queries)]
     start = time.monotonic()
+    peak = Peak()
     service = subprocess.Popen(command, start_new_session=True)
     try:
-        wait_for(http, given.pipelines, 1, service)
+        peak.watch(service.pid)
+        wait_for(http, given.pipelines, ["first"], service)
         tell(f"{given.pipelines} pipelines copy after {time.monotonic() - start:.0f} s", service)
         before, began = cpu_seconds(service.pid), time.monotonic()
         while time.monotonic() - began < given.minutes * 60:
@@ -69,24 +76,58 @@ def measure(http: Client, broker: Broker, given: argparse.Namespace, folder: Pat
         for number in range(given.pipelines):
             http.publish(f"in{number}", Message("second"))
         again = time.monotonic()
-        wait_for(http, given.pipelines, 2, service)
+        wait_for(http, given.pipelines, ["first", "second"], service)
         tell(f"{idle:.1f} CPU s an idle minute; the next message {time.monotonic() - again:.0f} s",
              service)  # fmt: skip
+        check(http, given.pipelines, ["first", "second"])
+        print(f"every target has its messages, each once; at most {peak.mib:,.0f} MiB")
     finally:
         service.terminate()
         service.wait(120)
 
 
-def wait_for(http: Client, count: int, messages: int, service: "subprocess.Popen[bytes]") -> None:
+def wait_for(
+    http: Client, count: int, values: list[str], service: "subprocess.Popen[bytes]"
+) -> None:
     """Until every target has so many."""
     deadline = time.monotonic() + WAIT_S
     missing = set(range(count))
     while missing:
         assert service.poll() is None, "the service has ended"
         assert time.monotonic() < deadline, f"{len(missing)} of {count} are missing"
-        there = {each.name: each.messages or 0 for each in http.topics()}
-        missing = {each for each in missing if there.get(f"out{each}", 0) < messages}
+        there = {each.name for each in http.topics() if each.messages}
+        missing = {
+            each
+            for each in missing
+            if f"out{each}" not in there or len(read(http, each)) < len(values)
+        }
         time.sleep(1)
+
+
+def check(http: Client, count: int, values: list[str]) -> None:
+    """Every target has these and no others, in order."""
+    for number in range(count):
+        found = read(http, number)
+        assert found == values, f"out{number} has {found}"
+
+
+def read(http: Client, number: int) -> list[str]:
+    return [json.loads(each.value or b"{}")["value"] for each in http.read(f"out{number}")]
+
+
+class Peak:
+    """The largest sum of all processes, looked at every two seconds."""
+
+    def __init__(self) -> None:
+        self.mib = 0.0
+
+    def watch(self, root: int) -> None:
+        threading.Thread(target=self._watch, args=(root,), daemon=True).start()
+
+    def _watch(self, root: int) -> None:
+        while members := family(root):
+            self.mib = max(self.mib, sum(map(proportional_mib, members)))
+            time.sleep(2)
 
 
 def tell(text: str, service: "subprocess.Popen[bytes]") -> None:

@@ -63,6 +63,11 @@ class ObjectLake:
             f"PYICEBERG_CATALOG__{CATALOG.upper()}__URI": self.catalog,
         }
 
+    @property
+    def store_pid(self) -> int:
+        """Of the object store's process."""
+        return self._processes[0].pid
+
     def close(self) -> None:
         for each in self._processes:
             each.kill()

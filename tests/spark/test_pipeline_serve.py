@@ -100,7 +100,7 @@ def test_pipelines_of_a_folder_run_fail_are_mended_and_go_on(
         os.killpg(process.pid, signal.SIGKILL)
     assert values("easy") == [1, 2]
 
-    with started(*serve) as process:
+    with started(*serve, "--live-queries", "2") as process:
         fill(topic, 0, ['{"id": 4}'])
         eventually(
             lambda: values("strict") == [1, 2, 3, 4], within_s=WAIT_S
@@ -111,6 +111,22 @@ def test_pipelines_of_a_folder_run_fail_are_mended_and_go_on(
             lambda: values("easy") == [1, 2, 3, 4], within_s=WAIT_S
         )  # what came while it was stopped
         eventually(lambda: table() == [1, 2, 3], within_s=WAIT_S)
+
+        def parked() -> set[str]:
+            found = {name: each.get("queries", []) for name, each in standings().items()}
+            return {
+                name
+                for name, queries in found.items()
+                if any(each["state"] == "parked" for each in queries)
+            }
+
+        eventually(lambda: len(parked()) > 0, within_s=WAIT_S)  # of three only two are live
+        assert {each["state"] for each in standings().values()} == {"running"}
+        fill(topic, 0, ['{"id": 5}'])
+        fill(kept, 0, ['{"id": 4}'])
+        for name in ("easy", "strict"):  # each in its turn, and each row once
+            eventually(lambda name=name: values(name) == [1, 2, 3, 4, 5], within_s=WAIT_S)
+        eventually(lambda: table() == [1, 2, 3, 4], within_s=WAIT_S)
         http.change_settings(kept, {"goqueue.table.format": "none"})
         eventually(lambda: f"table.{kept}" not in standings(), within_s=WAIT_S)
         process.send_signal(signal.SIGTERM)

@@ -34,6 +34,7 @@ COLOURS: Final = {
     "starting": "dim",
     "running": "cyan",
     "waiting": "green",
+    "parked": "green",
     "finished": "bold green",
     "stopped": "yellow",
     "failed": "bold red",

@@ -16,7 +16,7 @@ from goqueue.spark.pipelines.planning import Plan, plan
 from goqueue.spark.pipelines.starting import Show, Starter
 from goqueue.spark.pipelines.topics import make_topics, missing_topics
 from goqueue.spark.pipelines.tree import PipelineProblems
-from goqueue.spark.runtime.query import Query
+from goqueue.spark.runtime.restarting_query import RestartingQuery
 
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -42,7 +42,7 @@ class PipelineJob:
     def describe(self) -> Description:
         return describe(self._spark, self._pipeline, self.plan(), self._places)
 
-    def start(self, show: Show, *, once: bool = False) -> list[Query]:
+    def start(self, show: Show, *, once: bool = False) -> list[RestartingQuery]:
         """`once`: process what is there and end, whatever the file says."""
         planned = self.plan()
         with self._client() as client:

@@ -54,13 +54,13 @@ class Starter:
         self._places = places
         self._show = show
 
-    def start(self, plan: Plan, *, once: bool) -> list[Query]:
+    def start(self, plan: Plan, *, once: bool) -> list[RestartingQuery]:
         """`once`: process what is there and end, whatever the file says."""
-        queries: list[Query] = []
+        queries: list[RestartingQuery] = []
         self._declare_lineage(plan)
         for each in plan.sinks:
             queries.append(RestartingQuery(partial(self._start, each, once=once)))
-            _let_begin(queries[-1])
+            let_begin(queries[-1])
         return queries
 
     def _start(self, planned: PlannedSink, *, once: bool) -> Query:
@@ -156,7 +156,7 @@ def _decode(source: TopicSource) -> Literal["json", "registry"]:
     return "registry" if source.format == "registry" else "json"
 
 
-def _let_begin(query: Query) -> None:
+def let_begin(query: Query) -> None:
     """Until its sources are there: each begins with a few Python processes, and many at a time
     may not answer Spark as soon as it wants."""
     deadline = time.monotonic() + BEGIN_SECONDS

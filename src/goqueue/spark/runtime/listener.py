@@ -14,7 +14,6 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -27,7 +26,7 @@ from pyspark.sql.streaming.listener import (
 from goqueue.client.errors import BadLogin
 from goqueue.client.kafka import read_login
 from goqueue.spark.source.group_offsets import GroupOffsets
-from goqueue.spark.source.offsets import LOGIN_NOTE, StoredOffsets, broker_of, places_of
+from goqueue.spark.source.offsets import LOGIN_NOTE, broker_of, decode_offsets, places_of
 from goqueue.spark.source.positions import Places
 
 TIMEOUT_S: Final = 5.0
@@ -89,17 +88,8 @@ def offsets_to_publish(sources: Iterable[tuple[Any, Any]]) -> list[tuple[str, Pl
     """What to publish where, from each source's latest and end offsets; others' are left alone."""
     found = []
     for latest_text, end_text in sources:
-        latest, end = _decode(latest_text), _decode(end_text)
+        latest, end = decode_offsets(latest_text), decode_offsets(end_text)
         broker = broker_of(latest) if latest else None
         if broker is not None and end:
             found.append((broker, places_of(end)))
     return found
-
-
-def _decode(text: Any) -> StoredOffsets | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        return msgspec.json.decode(text, type=StoredOffsets)
-    except msgspec.DecodeError:
-        return None

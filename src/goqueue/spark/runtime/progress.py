@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-State = Literal["starting", "running", "waiting", "finished", "stopped", "failed"]
+State = Literal["starting", "running", "waiting", "parked", "finished", "stopped", "failed"]
 OBSERVED: Final = "expect."  # begins the names of metrics that count unmet expectations
 ENDED: Final = frozenset({"finished", "stopped", "failed"})
 
@@ -64,6 +64,11 @@ class Meter:
     @property
     def empty(self) -> bool:
         return self._last is None
+
+    @property
+    def sources(self) -> Sequence[Mapping[str, Any]]:
+        """Of the newest report: what each has read."""
+        return () if self._last is None else self._last.get("sources") or ()
 
     def take(self, reports: Sequence[Mapping[str, Any]]) -> None:
         for report in reports:

@@ -9,6 +9,8 @@ from typing import Any
 from goqueue.spark.runtime.causes import errors_of_spark
 from goqueue.spark.runtime.progress import Meter, Progress, State
 from goqueue.spark.runtime.query import Query
+from goqueue.spark.runtime.restarting_query import PARKED
+from goqueue.spark.source.offsets import StoredOffsets, decode_offsets
 
 
 class WatchedQuery:
@@ -30,6 +32,12 @@ class WatchedQuery:
                 self._state, self.failure = "failed", error
         return self._meter.progress(self._state, time.time_ns() // 1_000_000)
 
+    def offsets(self) -> list[StoredOffsets] | None:
+        """The offsets of each of its sources, as of the newest report; None: not known."""
+        found = [decode_offsets(each.get("endOffset")) for each in self._meter.sources]
+        known = [each for each in found if each is not None]
+        return known if known and len(known) == len(found) else None
+
     @property
     def _has_ended(self) -> bool:
         return self._state in ("finished", "stopped", "failed")
@@ -38,11 +46,18 @@ class WatchedQuery:
         active = self._query.isActive  # asked first: no report comes after the last
         self._read()
         if active:
-            idle = not self._query.status["isTriggerActive"]
-            self._state = "starting" if self._meter.empty else "waiting" if idle else "running"
+            self._state = self._find_state()
         else:
             self.failure = self._find_failure()
             self._state = "finished" if self.failure is None else "failed"
+
+    def _find_state(self) -> State:
+        status = self._query.status
+        if status.get("message") == PARKED:
+            return "parked"
+        if self._meter.empty:
+            return "starting"
+        return "running" if status["isTriggerActive"] else "waiting"
 
     def _find_failure(self) -> BaseException | None:
         """What ended it.  Waiting for the end raises the same once more, with what caused it."""

@@ -14,8 +14,9 @@ from goqueue.spark.runtime.job_runner import Runner
 from goqueue.spark.service.board import TopicBoard
 from goqueue.spark.service.files import Declarations, Folder, Together
 from goqueue.spark.service.metrics import serve_metrics
+from goqueue.spark.service.news import News
 from goqueue.spark.service.running import Starter
-from goqueue.spark.service.service import Clock, PipelineService
+from goqueue.spark.service.service import QUERIES_MAX, Clock, PipelineService
 from goqueue.spark.service.tables import TableOptions, TopicTables
 from goqueue.spark.service.upkeep import Upkeep
 from goqueue.spark.service.webhooks import Webhooks
@@ -37,6 +38,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     """Where topics are kept as tables whose settings ask for it."""
     upkeep_seconds: float = 3600.0
     metrics: Address | None = None
+    queries_max: int = QUERIES_MAX
+    """How many are live at a time."""
 
 
 def serve(
@@ -46,9 +49,17 @@ def serve(
     board, clock = TopicBoard(client), Clock()
     board.make_topics()
     start = Starter(running.spark, options.bootstrap).start
-    webhooks = Webhooks()
+    webhooks, news = Webhooks(), News()
     declared = _declarations(client, options, clock)
-    service = PipelineService(declared, start, board, clock, webhooks.send)
+    service = PipelineService(
+        declared,
+        start,
+        board,
+        clock,
+        webhooks.send,
+        look_for_news=news.look,
+        queries_max=options.queries_max,
+    )
     service.load()
     upkeep = Upkeep(
         running.spark,
@@ -65,6 +76,7 @@ def serve(
             upkeep.close()
             service.close()
             webhooks.close()
+            news.close()
 
 
 def _declarations(client: "Client", options: ServeOptions, clock: Clock) -> Declarations:

@@ -60,7 +60,14 @@ class PipelineCollector(Collector):
             "1 while a sink gets no new rows, or fewer or more than usual.",
             labels=("pipeline", "query", "alert"),
         )
+        parked = GaugeMetricFamily(
+            "goqueue_pipeline_parked",
+            "1 while its queries are closed, until its topics have something new.",
+            labels=("pipeline",),
+        )
         for each in standings:
+            is_parked = any(query.state == "parked" for query in each.queries)
+            parked.add_metric((each.name,), float(is_parked))
             up.add_metric((each.name, each.state), float(each.state == "running"))
             restarts.add_metric((each.name,), each.restarts)
             for alert in each.alerts:
@@ -68,6 +75,7 @@ class PipelineCollector(Collector):
         yield up
         yield restarts
         yield alerts
+        yield parked
         yield from _of_queries([query for each in standings for query in each.queries])
 
 

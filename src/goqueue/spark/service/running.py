@@ -1,19 +1,28 @@
 """The queries of one pipeline, under way in the session that all pipelines share."""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from goqueue.model.durations import parse_duration_ms
+from goqueue.spark.pipelines.checks import AVAILABLE_NOW
+from goqueue.spark.pipelines.frames import topic_options
 from goqueue.spark.pipelines.job import PipelineJob
 from goqueue.spark.pipelines.model import ArchiveSink, Pipeline, TopicSource
 from goqueue.spark.pipelines.places import Places
+from goqueue.spark.pipelines.starting import let_begin
 from goqueue.spark.runtime.causes import cause_of
 from goqueue.spark.runtime.progress import Progress
-from goqueue.spark.runtime.query import Query
+from goqueue.spark.runtime.restarting_query import RestartingQuery
 from goqueue.spark.runtime.watched_query import WatchedQuery
+from goqueue.spark.service.news import Parked
+from goqueue.spark.service.turns import Live
+from goqueue.spark.source.offsets import StoredOffsets
+from goqueue.spark.source.options import SourceOptions, source_options
 
 STOP_SECONDS: Final = 30.0
 START: Final = "start"  # file beside the checkpoints: where a first run begins
@@ -24,38 +33,147 @@ class Running(Protocol):
 
     archives: list[ArchiveSink]
     places: Places
+    queries: int
 
     def look(self) -> list[Progress]: ...
     def failure(self) -> str | None: ...
     def stop(self) -> None: ...
+    def turn(self, name: str) -> Live:
+        """How it is, while it is live."""
+
+    def position(self) -> Parked | None:
+        """Where it is, while it is parked; None: it is live."""
+
+    def note_news(self, messages: int | None) -> None:
+        """While it is parked: how many messages there are for it."""
+
+    def is_due(self) -> bool:
+        """Its trigger would let it begin a micro-batch now."""
+
+    def park(self) -> None: ...
+    def wake(self) -> None: ...
 
 
 Start = Callable[[Pipeline, Path], Running]
 
 
 class RunningPipeline:
-    def __init__(self, queries: list[Query], pipeline: Pipeline, places: Places) -> None:
+    def __init__(
+        self,
+        queries: Sequence[RestartingQuery],
+        pipeline: Pipeline,
+        places: Places,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.places = places
         self.archives = [each for each in pipeline.sinks.values() if isinstance(each, ArchiveSink)]
-        self._queries = [WatchedQuery(each) for each in queries]
+        self.queries = len(queries)
+        self._queries = queries
+        self._watched = [WatchedQuery(each) for each in queries]
+        self._steady = steady
+        self._sources = sources_to_watch(pipeline, places)
+        self._trigger_s = trigger_seconds(pipeline)
+        self._is_parked = False
+        self._news: int | None = None
+        self._rests_since: float | None = None
+        self._batches: list[int | None] = []
+        self._has_moved = False
+        self._turn_since = self._moved_at = steady()
 
     def look(self) -> list[Progress]:
-        return [each.progress() for each in self._queries]
+        progress = [each.progress() for each in self._watched]
+        batches = [each.batch for each in progress]
+        if batches != self._batches:
+            self._has_moved = self._has_moved or bool(self._batches)
+            self._batches, self._moved_at = batches, self._steady()
+        is_resting = all(each.state == "waiting" and each.lag == 0 for each in progress)
+        self._rests_since = self._moved_at if is_resting else None
+        if self._is_parked and self._news is not None:
+            return [msgspec.structs.replace(each, lag=self._news) for each in progress]
+        return progress
 
     def failure(self) -> str | None:
         """Why the first that failed did."""
-        for each in self._queries:
+        for each in self._watched:
             if each.failure is not None:
                 return f"{each.name}: {cause_of(each.failure)}"
         return None
 
     def stop(self) -> None:
         """All at once, in bounded time; what was not committed is read again."""
-        threads = [threading.Thread(target=each.stop, daemon=True) for each in self._queries]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(STOP_SECONDS)
+        _at_once([each.stop for each in self._watched])
+
+    # --- turns ------------------------------------------------------------------------------------
+
+    def _begin_turn(self) -> None:
+        self._turn_since = self._moved_at = self._steady()
+        self._rests_since, self._has_moved, self._batches = None, False, []
+
+    def turn(self, name: str) -> Live:
+        if self._offsets() is None:
+            return Live(name, self.queries, self._turn_since)
+        return Live(name, self.queries, self._turn_since, self._rests_since, self._has_moved)
+
+    def position(self) -> Parked | None:
+        reached = self._offsets() if self._is_parked else None
+        return None if reached is None else Parked(self._sources, tuple(reached))
+
+    def note_news(self, messages: int | None) -> None:
+        self._news = messages
+
+    def is_due(self) -> bool:
+        return self._steady() - self._turn_since >= self._trigger_s
+
+    def park(self) -> None:
+        """Close the queries; `wake` goes on from their checkpoints."""
+        assert self._offsets() is not None, "nobody would know when to wake it"
+        _at_once([each.park for each in self._queries])
+        self._is_parked, self._news = True, None
+
+    def wake(self) -> None:
+        """Raises what Spark and the broker raise; then it is to be stopped."""
+        self._is_parked = False
+        self._begin_turn()
+        for each in self._queries:
+            each.wake()
+            let_begin(each)
+
+    def _offsets(self) -> list[StoredOffsets] | None:
+        """None: it cannot be parked, since nobody knows where a query is."""
+        found = [each.offsets() for each in self._watched] if self._sources else [None]
+        known = [each for each in found if each is not None]
+        return [stored for each in known for stored in each] if len(known) == len(found) else None
+
+
+def _at_once(actions: Sequence[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=each, daemon=True) for each in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(STOP_SECONDS)
+
+
+def sources_to_watch(pipeline: Pipeline, places: Places) -> tuple[SourceOptions, ...]:
+    """Its streams; none for one that cannot be parked: it has an end, or reads of two clusters."""
+    triggers = [each.trigger or pipeline.trigger for each in pipeline.sinks.values()]
+    if AVAILABLE_NOW in triggers:
+        return ()
+    found = tuple(
+        source_options({**places.broker_options(), **topic_options(each)}, is_stream=True)
+        for each in pipeline.sources.values()
+        if isinstance(each, TopicSource) and each.read == "stream"
+    )
+    return found if len({(each.bootstrap, each.login_file) for each in found}) == 1 else ()
+
+
+def trigger_seconds(pipeline: Pipeline) -> float:
+    """Of the sink whose trigger is the shortest."""
+    given = [each.trigger or pipeline.trigger for each in pipeline.sinks.values()]
+    return min((0.0 if each is None else _seconds(each) for each in given), default=0.0)
+
+
+def _seconds(trigger: str) -> float:
+    return 0.0 if trigger == AVAILABLE_NOW else parse_duration_ms(trigger, plain=None) / 1000
 
 
 class Starter:

@@ -1,13 +1,14 @@
 """The service: looks at files, queries and commands once a second, and does what follows.
 
 One thread does all of it but the upkeep of archives, so a pipeline that takes seconds to start
-holds up the next one's start, and no query.
+holds up the next one's start, and no query.  Where there are more queries than may be live at a
+time, pipelines take turns (`turns`).
 """
 
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from goqueue.client.errors import ClientError
@@ -17,12 +18,17 @@ from goqueue.spark.runtime.progress import Progress
 from goqueue.spark.service.alerts import Alert, AlertWatch
 from goqueue.spark.service.board import Board, Command, Event, Standing
 from goqueue.spark.service.files import Declarations, Declared, explain_problems
+from goqueue.spark.service.news import Parked
 from goqueue.spark.service.running import Running, Start, set_checkpoints_aside
 from goqueue.spark.service.supervision import Supervised
+from goqueue.spark.service.turns import Waiting, take_turns
 from goqueue.spark.service.webhooks import Notice
 
 TELL_SECONDS: Final = 15.0  # without other news, of what runs
 TEXT_MAX: Final = 2_000
+QUERIES_MAX: Final = 20  # live at a time; some 70 MiB each
+
+LookForNews = Callable[[Mapping[str, Parked]], dict[str, int]]
 
 
 class Entry:
@@ -37,6 +43,7 @@ class Entry:
         self.alerts: list[Alert] = []
         self.told_at = 0.0
         self.told: Standing | None = None
+        self.waits_since: float | None = None  # for its turn
 
 
 class Clock:
@@ -57,6 +64,9 @@ class PipelineService:
         board: Board,
         clock: Clock,
         send: Callable[[str, Notice], None] = lambda url, notice: None,
+        *,
+        look_for_news: LookForNews = lambda parked: {},
+        queries_max: int = QUERIES_MAX,
     ) -> None:
         self.entries: dict[str, Entry] = {}
         self._declarations = declarations
@@ -64,6 +74,8 @@ class PipelineService:
         self._send = send
         self._board = board
         self._clock = clock
+        self._look_for_news = look_for_news
+        self._queries_max = queries_max
         self._host = socket.gethostname()
         self._stopped: set[str] = set()
         self._events: list[Event] = []  # not told yet
@@ -79,6 +91,7 @@ class PipelineService:
             self._observe(name, entry)
             self._watch(name, entry)
             self._act(name, entry)
+        self._take_turns()
         self._tell()
 
     def close(self) -> None:
@@ -166,27 +179,21 @@ class PipelineService:
         entry.progress = entry.running.look()
         failure = entry.running.failure()
         if failure is not None:
-            self._stop(entry)
-            entry.supervised.note_failed(failure, self._clock.steady())
-            self.note(name, "failed", failure)
+            self._fail(name, entry, failure)
         elif all(each.ended for each in entry.progress):
             entry.running = None
             entry.supervised.note_finished()
             self.note(name, "finished")
 
     def _act(self, name: str, entry: Entry) -> None:
-        match entry.supervised.decide(self._clock.steady()):
-            case "stop":
-                self._stop(entry)
-                entry.supervised.note_stopped()
-                self.note(name, "stopped")
-            case "start":
-                self._begin(name, entry)
-            case None:
-                pass
+        """Starts take turns."""
+        if entry.supervised.decide(self._clock.steady()) == "stop":
+            self._stop(entry)
+            entry.supervised.note_stopped()
+            self.note(name, "stopped")
 
     def _begin(self, name: str, entry: Entry) -> None:
-        declared, now = entry.declared, self._clock.steady()
+        declared = entry.declared
         assert declared.pipeline is not None, "a file with problems is not started"
         try:
             entry.running = self._start(declared.pipeline, declared.file)
@@ -197,13 +204,11 @@ class PipelineService:
             entry.supervised.note_invalid(explain_problems(declared.file.name, text, error))
             self.note(name, "invalid", entry.supervised.problem or str(error))
         except (ClientError, OSError) as error:
-            entry.supervised.note_failed(str(error), now)
-            self.note(name, "failed", str(error))
+            self._fail(name, entry, str(error))
         except errors_of_spark() as error:
-            entry.supervised.note_failed(cause_of(error), now)
-            self.note(name, "failed", cause_of(error))
+            self._fail(name, entry, cause_of(error))
         else:
-            entry.supervised.note_started(now)
+            entry.supervised.note_started(self._clock.steady())
             self.note(name, "started")
 
     def _stop(self, entry: Entry) -> None:
@@ -211,6 +216,67 @@ class PipelineService:
             entry.running.stop()
             entry.running = None
         entry.progress = []
+
+    # --- turns ------------------------------------------------------------------------------------
+
+    def _take_turns(self) -> None:
+        now = self._clock.steady()
+        live = [
+            each.running.turn(name)
+            for name, each in self.entries.items()
+            if each.running is not None and each.running.position() is None
+        ]
+        turn = take_turns(live, self._find_waiting(now), self._queries_max, now)
+        for name in turn.park:
+            running = self.entries[name].running
+            assert running is not None, "it is live"
+            running.park()
+        for name in turn.begin:
+            entry = self.entries[name]
+            entry.waits_since = None
+            if entry.running is None:
+                self._begin(name, entry)
+            else:
+                self._wake(name, entry, entry.running)
+
+    def _find_waiting(self, now: float) -> list[Waiting]:
+        """Those to be started, and those that are parked and have something to read."""
+        parked = {
+            name: where
+            for name, each in self.entries.items()
+            if each.running is not None and (where := each.running.position()) is not None
+        }
+        news = self._look_for_news(parked) if parked else {}
+        found = []
+        for name, entry in self.entries.items():
+            if entry.running is None:
+                pipeline = entry.declared.pipeline
+                queries = 1 if pipeline is None else len(pipeline.sinks)
+                is_waiting = entry.supervised.decide(now) == "start"
+            else:
+                queries = entry.running.queries
+                entry.running.note_news(news.get(name))
+                is_waiting = name in news and entry.running.is_due()
+            if not is_waiting:
+                entry.waits_since = None
+                continue
+            entry.waits_since = now if entry.waits_since is None else entry.waits_since
+            found.append(Waiting(name, queries, entry.waits_since))
+        return found
+
+    def _wake(self, name: str, entry: Entry, running: Running) -> None:
+        """What fails here fails as a query would."""
+        try:
+            running.wake()
+        except (ClientError, OSError) as error:
+            self._fail(name, entry, str(error))
+        except errors_of_spark() as error:
+            self._fail(name, entry, cause_of(error))
+
+    def _fail(self, name: str, entry: Entry, cause: str) -> None:
+        self._stop(entry)
+        entry.supervised.note_failed(cause, self._clock.steady())
+        self.note(name, "failed", cause)
 
     # --- alerts -----------------------------------------------------------------------------------
 
@@ -287,4 +353,5 @@ class PipelineService:
 def _news(standing: Standing) -> tuple[object, ...]:
     """What is told as soon as it changes."""
     alerts = [(each.query, each.kind) for each in standing.alerts]
-    return standing.state, standing.problem, alerts
+    parked = [each.name for each in standing.queries if each.state == "parked"]
+    return standing.state, standing.problem, alerts, parked

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+import msgspec
+
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.spark.source.positions import Places
 
@@ -33,6 +35,16 @@ def stored_offsets(
         f"{ID_NOTE}{topic}:{topic_ids[topic].hex}": {} for topic in topics if topic in topic_ids
     }
     return topics | notes
+
+
+def decode_offsets(text: Any) -> StoredOffsets | None:
+    """From Spark's text; None for the offsets of another kind of source."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return msgspec.json.decode(text, type=StoredOffsets)
+    except msgspec.DecodeError:
+        return None
 
 
 def topic_ids_of(stored: Mapping[str, Any]) -> dict[str, UUID]:

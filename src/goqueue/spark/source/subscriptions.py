@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, assert_never
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, Protocol, assert_never
 from uuid import UUID
 
 import msgspec
@@ -13,9 +13,6 @@ from goqueue.client.kafka import TopicLayout
 from goqueue.model.errors import InvalidName
 from goqueue.model.ids import TopicName, TopicPartition
 from goqueue.model.names import topic_name
-
-if TYPE_CHECKING:
-    from goqueue.client.kafka import KafkaClient
 
 SHOWN_MAX: Final = 5
 
@@ -35,6 +32,14 @@ class Assigned(msgspec.Struct, frozen=True, tag=True):
 
 
 Subscription = Topics | Pattern | Assigned
+
+
+class Cluster(Protocol):
+    """Whoever knows which topics there are: a client."""
+
+    def metadata(
+        self, topics: Collection[str] | None = None, *, skips_missing: bool = False
+    ) -> dict[str, TopicLayout]: ...
 
 
 class NothingToRead(ClientError):
@@ -89,7 +94,7 @@ class Discovered(msgspec.Struct, frozen=True):
 
 
 def discover(
-    subscription: Subscription, client: "KafkaClient", *, skips_missing: bool = False
+    subscription: Subscription, client: Cluster, *, skips_missing: bool = False
 ) -> list[TopicPartition]:
     """The partitions there are now, in order; raises `NothingToRead` for what does not exist.
 
@@ -99,7 +104,7 @@ def discover(
 
 
 def discover_topics(
-    subscription: Subscription, client: "KafkaClient", *, skips_missing: bool = False
+    subscription: Subscription, client: Cluster, *, skips_missing: bool = False
 ) -> Discovered:
     match subscription:
         case Topics(names=names):
@@ -120,7 +125,7 @@ def _ids(layouts: Mapping[str, TopicLayout]) -> dict[str, UUID]:
     return {name: layout.topic_id for name, layout in layouts.items()}
 
 
-def _resolve_matching(pattern: re.Pattern[str], client: "KafkaClient") -> dict[str, TopicLayout]:
+def _resolve_matching(pattern: re.Pattern[str], client: Cluster) -> dict[str, TopicLayout]:
     return {
         name: layout
         for name, layout in client.metadata().items()
@@ -129,7 +134,7 @@ def _resolve_matching(pattern: re.Pattern[str], client: "KafkaClient") -> dict[s
 
 
 def _resolve_named(
-    names: Sequence[str], client: "KafkaClient", skips_missing: bool
+    names: Sequence[str], client: Cluster, skips_missing: bool
 ) -> dict[str, TopicLayout]:
     found = client.metadata(names, skips_missing=True)
     missing = [name for name in names if name not in found]

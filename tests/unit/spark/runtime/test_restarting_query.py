@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.spark.runtime.restarting_query import RESTARTS_MAX, RestartingQuery
+from goqueue.spark.runtime.restarting_query import PARKED, RESTARTS_MAX, RestartingQuery
 from tests.unit.spark.runtime.test_job_runner import ENDLESS, FakeQuery
 
 BUSY = RuntimeError("[STREAM_FAILED] …: Python worker failed to connect back. SQLSTATE: XXKST")
@@ -48,3 +48,30 @@ def test_it_is_not_tried_for_ever_nor_after_a_stop(stopped: bool):
     assert not query.isActive
     assert not query.isActive
     assert len(starts.queries) == (RESTARTS_MAX + 2 if stopped else 2)
+
+
+def test_a_parked_query_is_closed_and_has_not_ended():
+    first, second = FakeQuery("a", ENDLESS), FakeQuery("a", ENDLESS)
+    query = RestartingQuery(Starts(first, second))
+    query.park()
+    assert first.stopped
+    assert query.query is not first, "Spark's object holds all of a query's memory"
+    assert (query.name, query.isActive, query.exception()) == ("a", True, None)
+    assert query.status["message"] == PARKED
+    query.stop()
+    query.wake()
+    assert query.query is second
+    assert query.isActive
+
+
+def test_an_error_of_the_batch_that_parking_interrupts_is_nobodys():
+    class Interrupted(FakeQuery):
+        def stop(self) -> None:
+            super().stop()
+            raise ConnectionResetError("interrupted")
+
+    first = Interrupted("a", ENDLESS)
+    query = RestartingQuery(Starts(first))
+    query.park()
+    assert first.stopped
+    assert query.isActive

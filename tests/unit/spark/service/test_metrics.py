@@ -2,10 +2,12 @@
 
 import urllib.request
 
+import msgspec
+
 from goqueue.spark.runtime.progress import Progress
 from goqueue.spark.service.alerts import Alert
 from goqueue.spark.service.board import Standing
-from goqueue.spark.service.metrics import serve_metrics
+from goqueue.spark.service.metrics import PipelineCollector, serve_metrics
 
 QUERY = Progress(
     "orders.o",
@@ -49,6 +51,19 @@ def test_the_endpoint_tells_how_each_pipeline_is():
         'goqueue_pipeline_state_rows{query="orders.o"} 12.0',
         'goqueue_pipeline_late_rows_total{query="orders.o"} 3.0',
         'goqueue_pipeline_alert{alert="stale",pipeline="orders",query="orders.o"} 1.0',
+        'goqueue_pipeline_parked{pipeline="orders"} 0.0',
         'goqueue_pipeline_unmet_rows_total{expectation="a.b",query="orders.o"} 1.0',
     ):
         assert expected in lines
+
+
+def test_a_parked_pipeline_is_up():
+    queries = [msgspec.structs.replace(QUERY, state="parked")]
+    parked = msgspec.structs.replace(STANDING, queries=queries)
+    samples = {
+        (sample.name, sample.labels.get("pipeline")): sample.value
+        for family in PipelineCollector(lambda: [parked]).collect()
+        for sample in family.samples
+    }
+    assert samples["goqueue_pipeline_up", "orders"] == 1.0
+    assert samples["goqueue_pipeline_parked", "orders"] == 1.0

@@ -1,5 +1,6 @@
 """The service, with queries and a board of the test's own."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from goqueue.spark.pipelines.tree import PipelineProblems, Problem
 from goqueue.spark.runtime.progress import Progress
 from goqueue.spark.service.board import Command, Event, Standing
 from goqueue.spark.service.files import Folder
+from goqueue.spark.service.news import Parked
 from goqueue.spark.service.running import read_start
 from goqueue.spark.service.service import TELL_SECONDS, Clock, PipelineService
+from goqueue.spark.service.turns import Live
 from goqueue.spark.service.webhooks import Notice
 
 SOUND = "name: {name}\nsources: {{lines: {{topic: t}}}}\nsinks: {{o: {{topic: o, from: lines}}}}\n"
@@ -29,6 +32,13 @@ class Queries:
         self.failed: str | None = None
         self.rows = 0
         self.is_stopped = False
+        self.queries = 1
+        self.rests = False
+        self.is_parked = False
+        self.wakes = 0
+        self.due = True
+        self.objection: Exception | None = None
+        self.news: int | None = None
 
     def look(self) -> list[Progress]:
         return [
@@ -41,6 +51,27 @@ class Queries:
 
     def stop(self) -> None:
         self.is_stopped = True
+
+    def turn(self, name: str) -> Live:
+        return Live(name, self.queries, 0.0, rests_since=-10.0 if self.rests else None)
+
+    def position(self) -> Parked | None:
+        return Parked((), ()) if self.is_parked else None
+
+    def note_news(self, messages: int | None) -> None:
+        self.news = messages
+
+    def is_due(self) -> bool:
+        return self.due
+
+    def park(self) -> None:
+        self.is_parked = True
+
+    def wake(self) -> None:
+        if self.objection is not None:
+            raise self.objection
+        self.wakes += 1
+        self.is_parked = False
 
 
 class Notices:
@@ -99,12 +130,15 @@ class World:
         self.started: list[Queries] = []
         self.objection: Exception | None = None
         self.sent: list[tuple[str, Notice]] = []
+        self.news: dict[str, int] = {}
         self.service = PipelineService(
             Folder(path, {}),
             self._start,
             self.board,
             self.clock,
             lambda url, notice: self.sent.append((url, notice)),
+            look_for_news=self._look_for_news,
+            queries_max=2,
         )
 
     def _start(self, pipeline: Any, file: Path) -> Queries:
@@ -112,6 +146,9 @@ class World:
             raise self.objection
         self.started.append(Queries(pipeline.name))
         return self.started[-1]
+
+    def _look_for_news(self, parked: Mapping[str, Parked]) -> dict[str, int]:
+        return {name: count for name, count in self.news.items() if name in parked}
 
     def write(self, name: str, text: str | None = None) -> None:
         (self.path / f"{name}.yaml").write_text(text or SOUND.format(name=name))
@@ -215,9 +252,9 @@ def test_a_file_that_goes_takes_its_pipeline_along(world: World):
 def test_a_changed_file_is_adopted(world: World):
     world.write("orders", SOUND.format(name="orders") + "description: another\n")
     world.step()
-    assert (world.started[0].is_stopped, world.state()) == (True, "starting")
-    world.step()
+    assert world.started[0].is_stopped
     assert (world.state(), len(world.started)) == ("running", 2)
+    assert world.history() == ["started", "changed", "stopped", "started"]
 
 
 def test_what_has_finished_is_left_alone(world: World):
@@ -291,3 +328,54 @@ def test_reset_may_say_where_to_begin(world: World):
 def test_closing_ends_the_queries(world: World):
     world.service.close()
     assert world.started[0].is_stopped
+
+
+def test_pipelines_beyond_the_limit_take_turns(world: World):
+    world.write("stores")
+    world.write("trucks")
+    world.step()
+    assert [each.name for each in world.started] == ["orders", "stores"]
+    assert world.state("trucks") == "starting"
+    orders, _ = world.started
+    orders.rests = True
+    world.step()
+    assert (orders.is_parked, world.started[-1].name) == (True, "trucks")
+    assert (world.state(), world.state("trucks")) == ("running", "running")
+
+
+def test_a_parked_pipeline_wakes_when_its_topics_have_something_new(world: World):
+    test_pipelines_beyond_the_limit_take_turns(world)
+    orders, stores, _ = world.started
+    world.news = {"orders": 7}
+    world.step()
+    assert (orders.news, orders.wakes) == (7, 0), "nobody gives way"
+    stores.rests, orders.due = True, False
+    world.step()
+    assert orders.wakes == 0, "its trigger is not due"
+    orders.due = True
+    world.step()
+    assert (orders.wakes, stores.is_parked) == (1, True)
+    assert len(world.started) == 3, "it was woken, not planned once more"
+
+
+def test_a_pipeline_that_cannot_be_woken_has_failed_and_is_started_again(world: World):
+    test_pipelines_beyond_the_limit_take_turns(world)
+    orders, stores, _ = world.started
+    stores.rests, world.news = True, {"orders": 1}
+    orders.objection = ServerUnreachable("no broker")
+    world.step()
+    assert (orders.is_stopped, world.state()) == (True, "retrying")
+    world.step(2.0)
+    assert (world.state(), world.started[-1].name) == ("running", "orders")
+
+
+def test_a_parked_pipeline_is_stopped_reset_and_removed_as_others_are(world: World):
+    test_pipelines_beyond_the_limit_take_turns(world)
+    orders = world.started[0]
+    world.ask("stop")
+    world.step()
+    assert (orders.is_stopped, world.state()) == (True, "stopped")
+    world.ask("restart")
+    world.started[1].rests = True
+    world.step()
+    assert (world.state(), world.started[-1].name) == ("running", "orders")

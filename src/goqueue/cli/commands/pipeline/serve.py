@@ -46,6 +46,14 @@ def serve(
     upkeep: Annotated[
         DurationMs, option("How often archives are compacted and vacuumed: 1h, 30m.")
     ] = 3_600_000,
+    live_queries: Annotated[
+        int,
+        option(
+            "How many queries are live at a time, some 70 MiB each. Further pipelines take turns:"
+            " one whose topics have nothing new is closed for one that waits.",
+            min=1,
+        ),
+    ] = 20,
     *,
     options: JobOptions,
 ) -> None:
@@ -65,6 +73,7 @@ def serve(
         tables=_tables(tables, tables_catalog, tables_every),
         upkeep_seconds=upkeep / 1000,
         metrics=_address(metrics),
+        queries_max=live_queries,
     )
     with (
         _only_service(chosen.folder),
