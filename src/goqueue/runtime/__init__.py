@@ -8,6 +8,7 @@ from goqueue.runtime.network import RealNetwork
 from goqueue.runtime.randomness import RealRandom
 from goqueue.runtime.steady import SteadyTime
 from goqueue.runtime.tls_listener import Handshakes
+from goqueue.runtime.tls_writes import write_in_pieces
 
 
 def real_environment(open_files_max: int = OPEN_FILES_MAX) -> Environment:
@@ -31,4 +32,5 @@ __all__ = [
     "RealRandom",
     "SteadyTime",
     "real_environment",
+    "write_in_pieces",
 ]

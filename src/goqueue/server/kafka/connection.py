@@ -20,6 +20,7 @@ from goqueue.broker.traces.requester import Requester, requester
 from goqueue.model.batch import Buffer
 from goqueue.model.config import KafkaConfig
 from goqueue.model.errors import GoQueueError
+from goqueue.runtime import write_in_pieces
 from goqueue.security import Principal, ScramCredential
 from goqueue.server.kafka.reply import ReplySlot
 from goqueue.server.server_log import ServerLog
@@ -267,12 +268,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._listener.observe(filled.api_key, now - filled.started)
         if self._listener.server_log.wants_requests:
             self._log_request(filled, now)
-        slots, transport = self._slots, self._transport
-        assert transport is not None
+        slots = self._slots
         while slots and slots[0].parts is not None:
             parts = slots.popleft().parts
             if parts and not self.closing:
-                transport.writelines(parts)
+                self._write(parts)
         if not self._may_write and not self.closing:
             self._note_unsent()
         self._wake_server()
@@ -284,9 +284,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._transport is None or self.closing:
             return
         self.last_active = asyncio.get_running_loop().time()
-        self._transport.writelines(parts)
+        self._write(parts)
         if not self._may_write:
             self._note_unsent()
+
+    def _write(self, parts: list[Buffer]) -> None:
+        assert self._transport is not None
+        if self._is_encrypted:
+            write_in_pieces(self._transport, parts)
+        else:
+            self._transport.writelines(parts)
 
     def _log_request(self, slot: ReplySlot, now: float) -> None:
         self._listener.server_log.kafka_request(
