@@ -205,7 +205,7 @@ class Broker:
         self.permissions = Permissions(auth, lambda: self.metadata)
         self.quotas = Quotas(clock, lambda: self.metadata)
         self.logins = Logins(auth, clock, disk, random, lambda: self.metadata)
-        self.tenants = Tenants(self, clock)
+        self.tenants = Tenants(self, clock, self._start)
         self.users = Users(self, disk, random)
         self.api_keys = ApiKeys(self, clock, disk, random, self.logins.keys_used)
 

@@ -5,10 +5,11 @@ suspended, disabled or gone does not come in.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
+import structlog
 
 from goqueue.broker.cluster.log_sizes import LogSizes
 from goqueue.broker.groups.coordinator import Groups
@@ -17,6 +18,7 @@ from goqueue.cluster.controller import owner, topics_of
 from goqueue.cluster.metadata import SecurityRecord, TenantRemoved, TenantSet, UserTenantSet
 from goqueue.groups.errors import GroupMaxSizeReached
 from goqueue.model.errors import (
+    GoQueueError,
     InvalidRequest,
     TenantExists,
     TenantInUse,
@@ -29,6 +31,10 @@ from goqueue.quotas import ACTIVE, SUSPENDED, Namespace, Tenant, owner_of
 from goqueue.quotas.tenants import Status
 from goqueue.runtime import Clock
 from goqueue.security import Principal
+
+Start = Callable[[Coroutine[Any, Any, None]], None]
+
+_log = structlog.get_logger("goqueue.tenants")
 
 USAGE_SECONDS: Final = 5.0  # for which the size of what tenants have stored is remembered
 
@@ -56,8 +62,10 @@ class Counts(msgspec.Struct):
 
 
 class Tenants:
-    def __init__(self, broker: TenantBroker, clock: Clock) -> None:
+    def __init__(self, broker: TenantBroker, clock: Clock, start: Start) -> None:
+        """`start` runs work until it ends, or the broker stops."""
         self._broker = broker
+        self._start = start
         self._clock = clock
         self._namespaces: dict[str, Namespace] = {}
         self._counts: dict[str, Counts] = {}
@@ -108,24 +116,48 @@ class Tenants:
         return self._counts.setdefault(tenant_id, Counts())
 
     async def check_storage(self, tenant: Tenant) -> None:
-        """Raises `TenantLimitReached` when as much is stored as may be."""
+        """Raises `TenantLimitReached` when as much is stored as may be.
+
+        By what was last counted: other nodes are asked, and who publishes does not wait for them.
+        Only the first one after a start does.
+        """
         limit = tenant.quotas.storage_bytes
-        stored = await self.stored_bytes(tenant.tenant_id) if limit else 0
-        if limit and stored >= limit:
+        if not limit:
+            return
+        if self._counted_at is None:
+            await self._count_if_old()
+        elif self._is_count_old and not self._counting.locked():
+            self._start(self._count_again())
+        stored = self._stored.get(tenant.tenant_id, 0)
+        if stored >= limit:
             raise TenantLimitReached("storage_bytes", f"{stored} bytes, {limit} allowed")
 
     async def stored_bytes(self, tenant_id: str) -> int:
         """Of its topics, one replica of each partition, as of a moment ago."""
+        await self._count_if_old()
+        return self._stored.get(tenant_id, 0)
+
+    @property
+    def _is_count_old(self) -> bool:
+        now = self._clock.instant()
+        return self._counted_at is None or now - self._counted_at > USAGE_SECONDS * 1e9
+
+    async def _count_if_old(self) -> None:
         async with self._counting:
-            now = self._clock.instant()
-            if self._counted_at is None or now - self._counted_at > USAGE_SECONDS * 1e9:
+            if self._is_count_old:
                 self._stored = await self._count_stored()
                 self._counted_at = self._clock.instant()
-        return self._stored.get(tenant_id, 0)
 
     def last_stored_bytes(self, tenant_id: str) -> int:
         """As of when somebody last asked."""
         return self._stored.get(tenant_id, 0)
+
+    async def _count_again(self) -> None:
+        try:
+            await self._count_if_old()
+        except GoQueueError as error:
+            _log.warning("what tenants have stored was not counted", error=str(error))
+            self._counted_at = self._clock.instant()  # the old numbers hold until the next time
 
     async def _count_stored(self) -> dict[str, int]:
         found: dict[str, int] = {}

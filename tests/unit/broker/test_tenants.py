@@ -1,5 +1,6 @@
 """Who belongs to which tenant, what it may have, and how it ends."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from goqueue.model.batch import encode
 from goqueue.model.config import Config, GroupsConfig
 from goqueue.model.errors import (
     InvalidRequest,
+    StorageFailed,
     TenantExists,
     TenantInUse,
     TenantLimitReached,
@@ -152,6 +154,49 @@ async def test_what_is_stored_is_counted_and_limited(broker: Broker):
     tenants._counted_at = None
     with pytest.raises(TenantLimitReached, match="storage_bytes"):
         await tenants.check_storage(made)
+
+
+async def test_who_publishes_does_not_wait_while_what_is_stored_is_counted_again(broker: Broker):
+    tenants = broker.tenants
+    made = await tenants.create(Tenant(tenant_id="acme", quotas=TenantQuotas(storage_bytes=10)))
+    await tenants.check_storage(made)
+    assert tenants._counted_at is not None
+    may_count = asyncio.Event()
+    calls = 0
+
+    async def count() -> dict[str, int]:
+        nonlocal calls
+        calls += 1
+        await may_count.wait()
+        return {"acme": 10}
+
+    tenants._count_stored = count  # type: ignore[method-assign]
+    tenants._counted_at -= 6 * 10**9
+    for _ in range(3):
+        await tenants.check_storage(made)  # by the old numbers, at once
+        await asyncio.sleep(0)
+    assert calls == 1
+    may_count.set()
+    assert await tenants.stored_bytes("acme") == 10
+    with pytest.raises(TenantLimitReached, match="10 bytes, 10 allowed"):
+        await tenants.check_storage(made)
+
+
+async def test_what_cannot_be_counted_again_stays_as_it_was(broker: Broker):
+    tenants = broker.tenants
+    made = await tenants.create(Tenant(tenant_id="acme", quotas=TenantQuotas(storage_bytes=10)))
+    await tenants.check_storage(made)
+    assert tenants._counted_at is not None
+
+    async def fail() -> dict[str, int]:
+        raise StorageFailed("a disk of this test")
+
+    tenants._count_stored = fail  # type: ignore[method-assign]
+    tenants._counted_at -= 6 * 10**9
+    await tenants.check_storage(made)
+    await asyncio.sleep(0)
+    await tenants.check_storage(made)
+    assert not broker.is_stopping
 
 
 async def test_a_tenant_with_topics_is_deleted_by_force(broker: Broker):
