@@ -5,6 +5,8 @@ A dead letter is the message as it was (key, value, headers, timestamp) with the
     gq-dlq-id                 group/topic/partition/offset of the message; unique
     gq-dlq-topic, -partition, -offset      where it was
     gq-dlq-group, -consumer   whose it was last
+    gq-dlq-tenant             whose users know the names in these headers as they are there: inside,
+                              they begin with it and a dot; missing when it is nobody's
     gq-dlq-reason, -error     max_failures, max_timeouts, max_deliveries, rejected, expired or
                               unreadable; what a consumer said, or why it cannot be decoded
     gq-dlq-attempts, -failures, -timeouts              deliveries: all, nacked, without an answer
@@ -114,14 +116,22 @@ def dead_letter_id(where: Where, offset: int) -> str:
     return f"{where.group_id}/{where.topic}/{where.partition}/{offset}"
 
 
-def to_dead_letter(where: Where, message: DeadMessage, record: Record) -> Record:
-    """The record as a dead letter: with headers that say why and when it failed."""
+def to_dead_letter(where: Where, message: DeadMessage, record: Record, tenant: str = "") -> Record:
+    """The record as a dead letter: with headers that say why and when it failed.
+
+    Readers get them as they are: they name things as the users of the tenant do.
+    """
+    topic, group = (
+        name.removeprefix(f"{tenant}.") if tenant else name
+        for name in (str(where.topic), str(where.group_id))
+    )
     fields: dict[str, object] = {
-        "id": dead_letter_id(where, message.offset),
-        "topic": where.topic,
+        "id": f"{group}/{topic}/{where.partition}/{message.offset}",
+        **({"tenant": tenant} if tenant else {}),
+        "topic": topic,
         "partition": where.partition,
         "offset": message.offset,
-        "group": where.group_id,
+        "group": group,
         "consumer": message.consumer,
         "reason": message.reason,
         "error": message.error,
@@ -146,8 +156,12 @@ def _own_headers(headers: Headers) -> Headers:
     return tuple(header for header in headers if not header[0].startswith(PREFIX))
 
 
-def read_failure_history(record: Record) -> FailureHistory | None:
-    """None when the record was put there by somebody else."""
+def read_failure_history(record: Record, topic: str = "") -> FailureHistory | None:
+    """With the names as they are inside; None when the record was put there by somebody else.
+
+    Anybody who may write to `topic`, where it was found, can have written the headers, too: they
+    name a tenant only if the topic is that one's.
+    """
     fields = {
         name.removeprefix(PREFIX): (value or b"").decode(errors="replace")
         for name, value in record.headers
@@ -155,6 +169,9 @@ def read_failure_history(record: Record) -> FailureHistory | None:
     }
     if not fields.get("id"):
         return None
+    tenant = fields.get("tenant", "")
+    if tenant and topic.startswith(f"{tenant}."):
+        _name_inside(fields, f"{tenant}.")
     return FailureHistory(
         dead_letter_id=fields["id"],
         topic=fields.get("topic", ""),
@@ -171,6 +188,16 @@ def read_failure_history(record: Record) -> FailureHistory | None:
         died_at=_number(fields, "time") or 0,
         timeouts=_number(fields, "timeouts") or 0,
     )
+
+
+def _name_inside(fields: dict[str, str], prefix: str) -> None:
+    group, topic = fields.get("group", ""), fields.get("topic", "")
+    begins = f"{group}/{topic}/"
+    if group and fields["id"].startswith(begins):
+        fields["id"] = f"{prefix}{group}/{prefix}{topic}/{fields['id'].removeprefix(begins)}"
+    for name in ("group", "topic"):
+        if fields.get(name):
+            fields[name] = prefix + fields[name]
 
 
 def _number(fields: dict[str, str], name: str) -> int | None:

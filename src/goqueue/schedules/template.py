@@ -54,12 +54,12 @@ PLACEHOLDERS: Final[Mapping[str, Callable[[RunFacts], str]]] = {
 }
 
 
-def render(definition: Definition, number: int, scheduled_at: Timestamp) -> Message:
-    """The message of a run."""
+def render(definition: Definition, number: int, scheduled_at: Timestamp, name: str = "") -> Message:
+    """The message of a run; `name` is the schedule's as its owner knows it, if that differs."""
     message = definition.message
     if not message.is_template:
         return message
-    facts = RunFacts(definition.name, number, scheduled_at, definition.timing.timezone)
+    facts = RunFacts(name or definition.name, number, scheduled_at, definition.timing.timezone)
 
     def fill(text: bytes | None) -> bytes | None:
         return None if text is None else _PLACEHOLDER.sub(lambda found: _value(found, facts), text)

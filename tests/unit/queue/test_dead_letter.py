@@ -49,6 +49,22 @@ def test_a_letter_says_why_the_message_failed_and_is_the_message_itself():
     assert original(letter) == RECORD
 
 
+def test_a_tenants_letter_has_the_names_that_its_users_know():
+    where = msgspec.structs.replace(WHERE, topic="acme.jobs", group_id="acme.workers")
+    letter = to_dead_letter(where, LETTER, RECORD, "acme")
+    told = {name: value for name, value in letter.headers if name.startswith("gq-dlq-")}
+    assert told["gq-dlq-id"] == b"workers/jobs/0/7"
+    assert (told["gq-dlq-topic"], told["gq-dlq-group"]) == (b"jobs", b"workers")
+    inside = read_failure_history(letter, "acme.jobs.dlq")
+    assert inside is not None
+    assert inside.dead_letter_id == "acme.workers/acme.jobs/0/7"
+    assert (inside.topic, inside.group_id) == ("acme.jobs", "acme.workers")
+    for topic in ("umbra.jobs.dlq", "acme", "acmejobs.dlq", ""):
+        elsewhere = read_failure_history(letter, topic)
+        assert elsewhere is not None
+        assert (elsewhere.topic, elsewhere.group_id) == ("jobs", "workers")
+
+
 def test_a_message_that_was_never_delivered_has_no_times_of_deliveries():
     never = msgspec.structs.replace(LETTER, first_at=NO_TIMESTAMP, last_at=NO_TIMESTAMP)
     history = read_failure_history(to_dead_letter(WHERE, never, RECORD))

@@ -280,7 +280,7 @@ class PartitionDeadLetters:
 
 
 def _to_dead_letter(record: Record, topic: str, index: int) -> DeadLetter:
-    history = read_failure_history(record)
+    history = read_failure_history(record, topic)
     own = original(record)
     if history is not None:
         own = msgspec.structs.replace(own, offset=history.offset)
@@ -318,9 +318,21 @@ def _by_topic(
 ) -> list[tuple[list[DeadLetter], str]]:
     found: dict[str, list[DeadLetter]] = {}
     for message in messages:
-        source = message.history.topic if message.history is not None else message.topic
-        found.setdefault(target or source, []).append(message)
+        found.setdefault(target or _source(message), []).append(message)
     return [(some, topic) for topic, some in found.items()]
+
+
+def _source(message: DeadLetter) -> str:
+    """The topic that it came from.
+
+    Topics whose names are too long for a suffix share one of dead letters, so the headers tell them
+    apart.  Beyond that they are not believed: whoever may write to `{topic}.dlq` wrote them, and
+    need not be allowed to write to the topic that they name.
+    """
+    history = message.history
+    if history is None or dead_letter_topic(history.topic) != dead_letter_topic(message.topic):
+        return message.topic
+    return history.topic
 
 
 def _target_partition(message: DeadLetter, topic: Topic) -> int:

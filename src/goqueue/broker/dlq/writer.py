@@ -30,6 +30,7 @@ from goqueue.broker.queues.partition_reader import PartitionReader
 from goqueue.broker.queues.state import QueueState
 from goqueue.broker.services import BrokerServices
 from goqueue.broker.storage.partition import Partition
+from goqueue.cluster.controller import owner_id
 from goqueue.model.errors import (
     GoQueueError,
     InvalidProducerEpoch,
@@ -179,8 +180,9 @@ class DeadLetterWriter:
         target = await self._target(where, name)
         if ledger.ahead.dead_letter_plan is None and isinstance(target, TargetHere):
             await self._take_over(ledger, where, target.partition, records)
+        tenant_id = owner_id(self._services.metadata, where.topic)
         found = {
-            offset: to_dead_letter(where, messages[offset], record)
+            offset: to_dead_letter(where, messages[offset], record, tenant_id)
             for offset, record in sorted(records.items())
         }
         for some in _runs(found, self._services.topic(name).settings.max_message_bytes):
@@ -295,7 +297,7 @@ class DeadLetterWriter:
         while blocks := await reader.read_blocks(offset):
             offset = blocks[-1].next_offset
             for block in blocks:
-                histories = map(read_failure_history, block.records)
+                histories = (read_failure_history(each, target.topic) for each in block.records)
                 found.update(each.dead_letter_id for each in histories if each is not None)
         return found
 

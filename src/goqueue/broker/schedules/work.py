@@ -7,6 +7,7 @@ import msgspec
 from goqueue.broker.schedules.term import Term
 from goqueue.broker.services import BrokerServices
 from goqueue.cluster import Topic
+from goqueue.cluster.controller import owner_id
 from goqueue.model.ids import Timestamp, TopicId, TopicPartition
 from goqueue.model.partitioner import murmur2_partition
 from goqueue.model.record import Record
@@ -28,6 +29,7 @@ class Work(msgspec.Struct, frozen=True):
     partition: int
     plan: Plan | None = None  # that stands; None: it is to be planned, or once more
     is_manual: bool = False
+    shown_name: str = ""  # in the message: as the users of its tenant know it
 
     @property
     def name(self) -> str:
@@ -42,7 +44,7 @@ class Work(msgspec.Struct, frozen=True):
         message = self.message
         headers = (
             *message.headers,
-            (NAME_HEADER, self.name.encode()),
+            (NAME_HEADER, (self.shown_name or self.name).encode()),
             (RUN_HEADER, str(self.number).encode()),
             (TIME_HEADER, str(time_text(self.scheduled_at)).encode()),
         )
@@ -89,9 +91,18 @@ def _planned_work(services: BrokerServices, term: Term, schedule: Schedule, plan
     )
     name = schedule.definition.name
     if is_there and name not in term.superseded:
-        message = render(schedule.definition, number, at)
+        shown = _shown_name(services, name)
         stays = Work(
-            schedule, None, number, at, message, plan.topic_id, plan.partition, plan, plan.is_manual
+            schedule,
+            None,
+            number,
+            at,
+            render(schedule.definition, number, at, shown),
+            plan.topic_id,
+            plan.partition,
+            plan,
+            plan.is_manual,
+            shown,
         )
         if name not in term.unwritten:
             return stays
@@ -110,9 +121,25 @@ def _new_work(
     is_manual: bool,
 ) -> Work:
     topic = services.topic(schedule.definition.topic)
-    message = render(schedule.definition, number, at)
+    shown = _shown_name(services, schedule.definition.name)
+    message = render(schedule.definition, number, at, shown)
     partition = choose_partition(message, topic, number)
-    return Work(schedule, due, number, at, message, topic.topic_id, partition, is_manual=is_manual)
+    return Work(
+        schedule,
+        due,
+        number,
+        at,
+        message,
+        topic.topic_id,
+        partition,
+        is_manual=is_manual,
+        shown_name=shown,
+    )
+
+
+def _shown_name(services: BrokerServices, name: str) -> str:
+    tenant = owner_id(services.metadata, name)
+    return name.removeprefix(f"{tenant}.") if tenant else name
 
 
 def choose_partition(message: Message, topic: Topic, number: int) -> int:

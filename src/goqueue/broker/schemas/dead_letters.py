@@ -32,6 +32,8 @@ from goqueue.broker.schemas.statistics import TOPICS_COUNTED_MAX
 from goqueue.broker.storage.partition import Partition
 from goqueue.broker.transactions.coordinator import Transactions
 from goqueue.broker.transactions.peers import TransactionPeers
+from goqueue.cluster import Metadata
+from goqueue.cluster.controller import owner_id
 from goqueue.log import Appended
 from goqueue.model import batch as batches
 from goqueue.model.batch import BatchHeader, Buffer
@@ -90,6 +92,9 @@ class DeadLetterBroker(Services, Protocol):
 
     @property
     def node_id(self) -> NodeId: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
 
     @property
     def others(self) -> OtherNodes | None: ...
@@ -153,8 +158,9 @@ class SchemaDeadLetters:
             self._broker, name, self._broker.topic(source.topic), index
         )
         now = self._clock.now()
+        tenant_id = owner_id(self._broker.metadata, source.topic)
         found = {
-            number: to_dead_letter(each, source, mark, number, now)
+            number: to_dead_letter(each, source, mark, number, now, tenant_id)
             for number, each in sorted(records.items())
         }
         runs = split_by_size(list(found.values()), topic.settings.max_message_bytes)
@@ -242,12 +248,19 @@ class SchemaDeadLetters:
 # --- records --------------------------------------------------------------------------------------
 
 
-def to_dead_letter(invalid: Invalid, source: Partition, mark: str, number: int, now: int) -> Record:
-    """The record as it was, with headers that say where it should have gone, and what is wrong."""
+def to_dead_letter(
+    invalid: Invalid, source: Partition, mark: str, number: int, now: int, tenant: str = ""
+) -> Record:
+    """The record as it was, with headers that say where it should have gone, and what is wrong.
+
+    They name things as the users of the tenant do.
+    """
     problem = invalid.problem
+    topic = source.topic.removeprefix(f"{tenant}.") if tenant else source.topic
     fields: dict[str, object] = {
-        "id": f"schema/{source.topic}/{source.index}/{mark or now}/{number}",
-        "topic": source.topic,
+        "id": f"schema/{topic}/{source.index}/{mark or now}/{number}",
+        **({"tenant": tenant} if tenant else {}),
+        "topic": topic,
         "partition": source.index,
         "reason": REASON,
         "error": problem.rule[:ERROR_LENGTH_MAX],

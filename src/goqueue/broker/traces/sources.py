@@ -108,7 +108,7 @@ class MessageSources:
             (parse_traceparent(value) for name, value in record.headers if name == TRACEPARENT),
             None,
         )
-        failure, origin = read_failure_history(record), None
+        failure, origin = read_failure_history(record, topic.name), None
         if failure is not None:
             source = self._broker.metadata.find(failure.topic)
             if source is not None:

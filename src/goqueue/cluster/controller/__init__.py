@@ -42,7 +42,7 @@ from goqueue.cluster.controller.registration import (
     register_node,
 )
 from goqueue.cluster.controller.security import change_security, check_user_name
-from goqueue.cluster.controller.tenants import check_delay, owner, topics_of
+from goqueue.cluster.controller.tenants import check_delay, owner, owner_id, topics_of
 from goqueue.cluster.controller.topics import (
     add_partitions,
     change_settings,
@@ -80,6 +80,7 @@ __all__ = [
     "name_cluster",
     "note_data_removed",
     "owner",
+    "owner_id",
     "prefer_leaders",
     "raise_features",
     "reassign",

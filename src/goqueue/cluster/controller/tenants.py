@@ -88,6 +88,12 @@ def owner(metadata: Metadata, name: str) -> Tenant | None:
     return tenants.get(owner_of(name)) if tenants else None
 
 
+def owner_id(metadata: Metadata, name: str) -> str:
+    """The id of that tenant; empty: the name is nobody's."""
+    found = owner(metadata, name)
+    return "" if found is None else found.tenant_id
+
+
 def is_dead_letters(metadata: Metadata, name: str) -> bool:
     """Of a topic that is there: the broker makes it, and it takes no room of others."""
     return name.endswith(DLQ_SUFFIX) and metadata.find(name.removesuffix(DLQ_SUFFIX)) is not None

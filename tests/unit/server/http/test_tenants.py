@@ -340,3 +340,67 @@ async def test_a_token_names_its_tenant(serving: Serving, tmp_path: Path) -> Non
         assert await topics(org="") == ["acme.of-acme", "umbra.of-umbra"]  # an operator
         await broker.tenants.set_status("acme", "suspended", "unpaid")
         assert await topics(org="acme") == 403
+
+
+async def read_until(client: httpx.AsyncClient, topic: str, header: str) -> dict[str, Any]:
+    """Ann's first message with such a header: its headers, and its value."""
+    for _ in range(5_000):
+        found = await client.get(f"/topics/{topic}/messages", auth=ANN)
+        for each in found.json().get("messages", ()):
+            named = {pair["name"]: pair["value"] for pair in each["headers"]}
+            if header in named:
+                return {**named, "value": each["value"]}
+    raise AssertionError(f"nothing in {topic} has a header {header}")
+
+
+async def test_dead_letters_show_own_names(serving: Serving) -> None:
+    async with tenants(serving) as (_, client):
+        await client.post("/topics", json={"name": "t", "partitions": 1}, auth=ANN)
+        await client.post("/topics/t/messages", json={"messages": [{"value": "x"}]}, auth=ANN)
+        got = await client.post("/queues/t/receive", json={"group": "g"}, auth=ANN)
+        receipt = {"receipt_handle": got.json()["messages"][0]["receipt_handle"]}
+        rejected = await client.post("/messages/reject", json=receipt | {"reason": "no"}, auth=ANN)
+        assert rejected.is_success, rejected.text
+        dead = await read_until(client, "t.dlq", "gq-dlq-id")
+        assert dead.pop("gq-dlq-tenant") == "acme"
+        assert not [each for each in dead.values() if "acme" in each]
+        assert (dead["gq-dlq-topic"], dead["gq-dlq-group"]) == ("t", "g")
+        assert dead["gq-dlq-id"] == "g/t/0/0"
+        # Inside it has the names inside: it is found by its group, and goes back to its topic.
+        found = (await client.get("/topics/t/dlq?group=g", auth=ANN)).json()
+        assert [each["source_offset"] for each in found["messages"]] == [0], found
+        back = await client.post("/topics/t/dlq/redrive", json={"group": "g"}, auth=ANN)
+        assert back.json() == {"topic": "t", "to": "t", "moved": 1, "dry_run": False}
+
+
+async def test_runs_of_a_schedule_show_its_own_name(serving: Serving) -> None:
+    async with tenants(serving) as (_, client):
+        await client.post("/topics", json={"name": "t", "partitions": 1}, auth=ANN)
+        made = {"name": "nightly", **schedule("t"), "message": {"value": "{{name}}"}}
+        assert (await client.post("/schedules", json=made, auth=ANN)).is_success
+        ran = await client.post("/schedules/nightly/run", auth=ANN)
+        assert ran.is_success, ran.text
+        run = await read_until(client, "t", "gq-schedule")
+        assert (run["value"], run["gq-schedule"]) == ("nightly", "nightly")
+
+
+async def test_a_redrive_does_not_go_where_a_header_says(serving: Serving) -> None:
+    """Who may write to `{topic}.dlq` need not be allowed to write elsewhere."""
+    async with tenants(serving) as (server, client):
+        await server.broker.create_topic("umbra.safe", partitions=1)
+        await server.broker.create_topic("inner", partitions=1)
+        for name in ("t", "t.dlq"):
+            await client.post("/topics", json={"name": name, "partitions": 1}, auth=ANN)
+        for target in ("umbra.safe", "inner", "safe"):
+            for tenant in ("", "umbra"):
+                forged = {"gq-dlq-id": "x", "gq-dlq-topic": target, "gq-dlq-tenant": tenant}
+                sent = {"messages": [{"value": "forged", "headers": forged}]}
+                told = await client.post("/topics/t.dlq/messages", json=sent, auth=ANN)
+                assert told.is_success, told.text
+        told = await client.post("/topics/t/dlq/redrive", json={}, auth=ANN)
+        assert told.json()["moved"] == 6, told.text
+        ends = {
+            name: (await server.broker.partition(name, 0)).log.end_offset
+            for name in ("umbra.safe", "inner", "acme.t")
+        }
+        assert ends == {"umbra.safe": 0, "inner": 0, "acme.t": 6}
