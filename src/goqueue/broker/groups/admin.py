@@ -5,7 +5,7 @@ nothing is committed) to the first message that readers do not see yet.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -37,6 +37,7 @@ from goqueue.groups.errors import (
     UnknownMember,
 )
 from goqueue.model.errors import (
+    AccessDenied,
     InvalidRequest,
     OffsetOutOfRange,
     TopicNotFound,
@@ -247,11 +248,21 @@ class GroupAdmin:
                 " stop them before resetting offsets"
             )
 
-    async def reset(self, request: Reset) -> list[OffsetMove]:
-        """Move the group's offsets; with `dry_run` only say where to."""
+    async def reset(
+        self, request: Reset, may_read: Callable[[str], bool] = lambda _: True
+    ) -> list[OffsetMove]:
+        """Move the group's offsets; with `dry_run` only say where to.
+
+        Raises `AccessDenied`, and moves nothing, unless all of their topics may be read.
+        """
         _check_value(request)
         committed = await self._read_offsets(request.group_id)
         partitions = await self._partitions_to_reset(request, committed)
+        if not all(map(may_read, {each.topic for each in partitions})):
+            raise AccessDenied(
+                f"group {request.group_id!r} has offsets of topics that you may not READ:"
+                " name the topic to reset"
+            )
         if not request.dry_run:
             await self._check_empty(request.group_id)
         moves = []

@@ -268,6 +268,36 @@ async def test_acls_decide_and_lists_show_what_one_may_see(serving: Serving) -> 
         assert (await client.get("/topics", auth=stranger)).json()["topics"] == []
 
 
+async def test_offsets_are_reset_in_topics_that_one_may_read(serving: Serving) -> None:
+    async with guarded(serving) as (server, client):
+        root, stranger = ("root", "root"), ("stranger", "stranger")
+        for name in ("mine", "other"):
+            await server.broker.create_topic(name, partitions=1)
+            body = {"messages": [{"value": "x"}]}
+            await client.post(f"/topics/{name}/messages", json=body, auth=root)
+        both = {"offsets": {"mine": {"0": 1}, "other": {"0": 1}}}
+        assert (await client.post("/groups/g/offsets", json=both, auth=root)).is_success
+        for kind, name in (("group", "g"), ("topic", "mine")):
+            acl = {"principal": "User:stranger", "operation": "read"}
+            acl |= {"resource_type": kind, "resource_name": name}
+            assert (await client.post("/admin/acls", json={"acls": [acl]}, auth=root)).is_success
+        address = "/groups/g/offsets/reset"
+        for dry_run in (True, False):
+            asked = {"to": "earliest", "dry_run": dry_run}
+            refused = await client.post(address, json=asked, auth=stranger)
+            assert refused.status_code == 403, refused.text
+            assert "other" not in refused.text
+        kept = (await client.get("/groups/g/offsets", auth=root)).json()["topics"]
+        assert kept == both["offsets"], "a refusal moves nothing"
+        named = {"to": "earliest", "topic": "mine"}
+        assert (await client.post(address, json=named, auth=stranger)).is_success
+        moved = (await client.post(address, json={"to": "earliest"}, auth=root)).json()
+        assert {each["topic"]: each["before"] for each in moved["offsets"]} == {
+            "mine": 0,
+            "other": 1,
+        }
+
+
 @pytest.mark.parametrize(
     ("method", "rest", "name"),
     [

@@ -40,7 +40,7 @@ from goqueue.model.errors import InvalidRequest
 from goqueue.model.ids import GroupId
 from goqueue.model.times import time_text
 from goqueue.model.topic_partition import TopicPartition
-from goqueue.security import ResourceType
+from goqueue.security import Operation, ResourceType
 from goqueue.server.http.asgi.dependencies import TheBroker, TheGroupAdmin
 from goqueue.server.http.gathering import answers, check_shards, gather
 from goqueue.server.http.routes.bodies import body_of
@@ -287,9 +287,17 @@ def _lag(found: PartitionLag) -> LagBody:
 
 @routes.post("/groups/{group:str}/offsets/reset", "Move the offsets of a group", 404, 409, 507)
 async def reset_offsets(
-    overview: TheGroupAdmin, group: GroupPath, data: JSONBody[ResetOffsets]
+    request: Request[Any, Any, Any],
+    broker: TheBroker,
+    overview: TheGroupAdmin,
+    group: GroupPath,
+    data: JSONBody[ResetOffsets],
 ) -> OffsetsReset:
-    """Only while it has no members.  Beyond the first or the last message it is the nearest."""
+    """Only while it has no members.  Beyond the first or the last message it is the nearest.
+
+    Without a topic all of the group's offsets are moved, and all of their topics must be readable.
+    """
+    may_read = visible(request.scope, broker.permissions, ResourceType.TOPIC, Operation.READ)
     moves = await overview.reset(
         Reset(
             group_id=group_name(group),
@@ -298,7 +306,8 @@ async def reset_offsets(
             topic=data.topic,
             partition=data.partition,
             dry_run=data.dry_run,
-        )
+        ),
+        may_read,
     )
     return OffsetsReset(group, data.dry_run, [body_of(MovedOffset, each) for each in moves])
 

@@ -20,14 +20,17 @@ def principal_of(scope: Mapping[str, Any]) -> Principal:
 
 
 def visible(
-    scope: Mapping[str, Any], permissions: Permissions, resource_type: ResourceType
+    scope: Mapping[str, Any],
+    permissions: Permissions,
+    resource_type: ResourceType,
+    operation: Operation = Operation.DESCRIBE,
 ) -> Callable[[str], bool]:
     """A request that another node passed on was asked by somebody whom that node knows."""
     if not permissions.is_asked:
         return lambda _: True
     principal = principal_of(scope)
     host = client_host(scope)
-    return lambda name: permissions.allows(principal, host, Operation.DESCRIBE, resource_type, name)
+    return lambda name: permissions.allows(principal, host, operation, resource_type, name)
 
 
 class SchemaVisibility:
