@@ -13,7 +13,7 @@ that told neither (`refuse_unproven_browser`).
 
 import ipaddress
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from litestar.connection import ASGIConnection
@@ -22,6 +22,7 @@ from litestar.handlers.base import BaseRouteHandler
 
 from goqueue.api.errors import Problem
 from goqueue.model.config import HttpConfig, is_loopback, parse_address
+from goqueue.server.http.asgi_types import Scope
 
 HEALTH_PATHS: Final = frozenset({"/health", "/healthz", "/livez", "/readyz"})
 PREFIX_KEY: Final = "goqueue.prefix"  # in the scope: what a proxy puts before our paths
@@ -32,7 +33,6 @@ EXPOSED_HEADERS: Final = b"location, retry-after, idempotency-replayed, x-goqueu
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::(\d{1,5}))?")
 _PREFIX: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
-Scope = MutableMapping[str, Any]
 Headers = Mapping[bytes, bytes]  # of a request, the last one of each name
 Refusal = tuple[int, Problem]
 

@@ -7,9 +7,9 @@ every answer                                       security headers, a newline b
 every request                                      its time in the metrics, by route, and in the log
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -25,18 +25,13 @@ from goqueue.server.http.asgi.compression import (
     is_compressible,
     may_compress,
 )
+from goqueue.server.http.asgi_types import App, Event, Receive, Scope, Send
 from goqueue.server.http.errors import RETRY_AFTER_SECONDS, problem_of, status_of
 from goqueue.server.http.security.audited import HttpAudit
 from goqueue.server.http.security.identity import CHALLENGE, PRINCIPAL_KEY, Identification
 from goqueue.server.http.security.stream_guard import StreamGuard
 from goqueue.server.metrics import Metrics
 from goqueue.server.server_log import ServerLog
-
-Scope = MutableMapping[str, Any]
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 VERSION_PREFIX: Final = "/v1/"
 ALWAYS_SERVED: Final = frozenset({"/health", "/healthz", "/livez", "/readyz", "/metrics"})

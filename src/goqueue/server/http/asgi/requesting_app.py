@@ -1,19 +1,14 @@
 """The application, told who asks: whoever records a message's journey reads it."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Final
 
 from goqueue.broker.traces.requester import Requester, requester
 from goqueue.runtime import Clock
+from goqueue.server.http.asgi_types import App, Receive, Scope, Send
 
 CLIENT_HEADER: Final = b"x-client-id"
 AGENT_HEADER: Final = b"user-agent"
 CLIENT_LENGTH_MAX: Final = 100
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class RequestingApp:

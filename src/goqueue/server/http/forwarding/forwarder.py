@@ -10,8 +10,8 @@ moment later, which may be this node.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from litestar.exceptions import HTTPException
@@ -32,6 +32,7 @@ from goqueue.runtime import Random
 from goqueue.runtime.tasks import owned_tasks
 from goqueue.security import ANONYMOUS
 from goqueue.server.http.asgi.access import PREFIX_KEY
+from goqueue.server.http.asgi_types import App, Event, Receive, Scope, Send
 from goqueue.server.http.errors import problem_of, retry_seconds, status_of
 from goqueue.server.http.security.identity import PRINCIPAL_KEY
 from goqueue.wire.node_messages import FRAME_BYTES_MAX, HttpCall, HttpLeave, HttpMore, HttpPart
@@ -50,11 +51,6 @@ _OWN_HEADERS: Final = frozenset(
     | {b"transfer-encoding", b"upgrade"}
 )
 
-Scope = MutableMapping[str, Any]
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 FindNode = Callable[[], NodeId | None]  # to which the request belongs; None: this one
 
 

@@ -13,14 +13,8 @@ from goqueue.broker import Broker
 from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.model.errors import BatchTooLarge, GoQueueError
 from goqueue.model.ids import NodeId
-from goqueue.server.http.forwarding.forwarder import (
-    FindNode,
-    Forwarder,
-    Receive,
-    Scope,
-    Send,
-    send_error,
-)
+from goqueue.server.http.asgi_types import Receive, Scope, Send
+from goqueue.server.http.forwarding.forwarder import FindNode, Forwarder, send_error
 from goqueue.server.http.forwarding.routing_table import PATH_NAMES, Place, node_of, place_of
 from goqueue.server.http.forwarding.transaction_routing import ReadBody, find_coordinator
 

@@ -14,13 +14,8 @@ import msgspec
 from goqueue.broker import Broker
 from goqueue.model.errors import BatchTooLarge
 from goqueue.model.ids import NodeId
-from goqueue.server.http.forwarding.forwarder import (
-    BODY_BYTES_MAX,
-    Event,
-    FindNode,
-    Receive,
-    Scope,
-)
+from goqueue.server.http.asgi_types import Event, Receive, Scope
+from goqueue.server.http.forwarding.forwarder import BODY_BYTES_MAX, FindNode
 
 NAME: Final = "transactional_id"
 

@@ -6,8 +6,7 @@ It stands before requests are passed on to other nodes: the node that a client t
 Only what went well is charged: messages that were taken, messages that were given.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from litestar import Litestar
@@ -26,15 +25,10 @@ from goqueue.quotas import (
     ClientMeter,
 )
 from goqueue.security import ANONYMOUS, Principal
+from goqueue.server.http.asgi_types import App, Event, Receive, Scope, Send
 from goqueue.server.http.forwarding.forwarder import send_error
 from goqueue.server.http.security.demands import template_text
 from goqueue.server.http.security.identity import PRINCIPAL_KEY
-
-Scope = MutableMapping[str, Any]
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 CLIENT_ID_HEADER: Final = b"x-client-id"  # whose quota counts; Kafka's clients have `client.id`
 CLIENT_ID_LENGTH_MAX: Final = 249

@@ -4,7 +4,7 @@ Every request that is not a GET is a change, except those in `DATA`: a new route
 somebody says that it need not be.
 """
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from litestar import Request
@@ -15,6 +15,7 @@ from goqueue.model.errors import AuthenticationFailed, GoQueueError
 from goqueue.model.ids import Instant
 from goqueue.runtime import Clock
 from goqueue.security import ANONYMOUS, Principal, claimed_principal
+from goqueue.server.http.asgi_types import Scope
 from goqueue.server.http.security.demands import template_text
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
 
@@ -22,7 +23,6 @@ DETAILS_KEY: Final = "goqueue.audit_details"  # in the scope: what a handler say
 SEEN_MAX: Final = 10_000
 SEEN_NS: Final = 600 * 1_000_000_000  # a login is on record again after so long
 
-Scope = MutableMapping[str, Any]
 
 # Messages, and what consumers and producers do all the time.
 DATA: Final = frozenset(

@@ -4,7 +4,7 @@ It stands before requests are passed on to other nodes, so that a refusal does n
 whether what it is about is there, or where.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -16,6 +16,7 @@ from litestar.utils.path import normalize_path
 from goqueue.broker.security.permissions import Permissions
 from goqueue.model.errors import AccessDenied, GoQueueError
 from goqueue.security import Operation, Principal, ResourceType
+from goqueue.server.http.asgi_types import App, Receive, Scope, Send
 from goqueue.server.http.forwarding.forwarder import send_error
 from goqueue.server.http.forwarding.transaction_routing import ReadBody
 from goqueue.server.http.security.audited import HttpAudit
@@ -26,11 +27,6 @@ from goqueue.server.http.security.stream_guard import StreamGuard
 from goqueue.server.http.tenancy.demands import TENANT_DEMANDS
 
 QUERY_FIELDS_MAX: Final = 100
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class AuthorizedApp:

@@ -2,20 +2,19 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from goqueue.broker import Broker
 from goqueue.model.errors import AuthenticationFailed
 from goqueue.security import ANONYMOUS, Principal
+from goqueue.server.http.asgi_types import Scope
 from goqueue.server.tokens import Tokens
 
 PRINCIPAL_KEY: Final = "goqueue.principal"  # in the scope
 HEALTH: Final = frozenset({"/health", "/healthz", "/livez", "/readyz"})
 CHALLENGE: Final = (b"www-authenticate", b'Basic realm="GoQueue", charset="UTF-8"')
 HEADER_BYTES_MAX: Final = 8_192
-
-Scope = MutableMapping[str, Any]
 
 
 class Identification:

@@ -5,17 +5,14 @@ check is made again for each part of it: who deletes a key, or takes a permissio
 streams that were opened with it, at the latest with the next heartbeat.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
 from goqueue.model.errors import GoQueueError
+from goqueue.server.http.asgi_types import Event, Receive, Send
 from goqueue.server.http.errors import problem_of
-
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
 
 EVENT_STREAM: Final = b"text/event-stream"
 

@@ -1,15 +1,13 @@
 """Answers to a tenant's users: with the names that they know, and nobody else's."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from goqueue.quotas import Namespace
+from goqueue.server.http.asgi_types import Event, Send
 from goqueue.server.http.tenancy.fields import body_out
-
-Event = MutableMapping[str, Any]
-Send = Callable[[Event], Awaitable[None]]
 
 # Lists of which all entries are gathered, whoever asks: entries of others are left out here.
 FILTERED: Final = {"GET /schedules": ("schedules", "next")}

@@ -1,13 +1,13 @@
 """The request of a tenant's user, as it is inside: path, query, headers and body."""
 
 import re
-from collections.abc import MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 
 from goqueue.quotas import Namespace
+from goqueue.server.http.asgi_types import Scope
 from goqueue.server.http.forwarding.transaction_routing import ReadBody
 from goqueue.server.http.security.demands import template_text
 from goqueue.server.http.tenancy.fields import (
@@ -17,8 +17,6 @@ from goqueue.server.http.tenancy.fields import (
     QUERY_NAMES,
     body_into,
 )
-
-Scope = MutableMapping[str, Any]
 
 QUERY_FIELDS_MAX: Final = 100
 RECEIPT_HEADER: Final = b"last-event-id"

@@ -5,9 +5,7 @@
 It stands first, so that everything behind it knows the names as they are inside.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
-from typing import Any, Final
 
 from litestar import Litestar
 from litestar.exceptions import HTTPException
@@ -17,26 +15,14 @@ from goqueue.broker import Broker
 from goqueue.model.errors import GoQueueError
 from goqueue.quotas import Namespace
 from goqueue.security import ANONYMOUS, Operation, Principal, ResourceType
+from goqueue.server.http.asgi_types import App, Receive, Scope, Send
 from goqueue.server.http.forwarding.forwarder import send_error
+from goqueue.server.http.quotas.metered_app import PUBLISH_ROUTES
 from goqueue.server.http.security.demands import subject_topic
 from goqueue.server.http.security.identity import PRINCIPAL_KEY, client_host
 from goqueue.server.http.security.stream_guard import StreamGuard
 from goqueue.server.http.tenancy.answers import Answer
 from goqueue.server.http.tenancy.requests import body_of, scope_into
-
-Scope = MutableMapping[str, Any]
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-PUBLISH: Final = frozenset(
-    {
-        "POST /topics/{topic}/messages",
-        "POST /transactions/publish",
-        "POST /transactions/messages",
-    }
-)
 
 
 class TenantApp:
@@ -75,7 +61,7 @@ class TenantApp:
             return
         route = scope_into(scope, namespace, template)
         receive = await body_of(scope, receive, namespace, route)
-        if route in PUBLISH:
+        if route in PUBLISH_ROUTES:
             await self._tenants.check_storage(self._tenants.get(namespace.tenant_id))
         principal, host = scope[PRINCIPAL_KEY], client_host(scope)
 
