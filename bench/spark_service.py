@@ -36,7 +36,7 @@ def main() -> None:
     options.add_argument("--pipelines", type=int, default=200)
     options.add_argument("--trigger", default="10s")
     options.add_argument("--minutes", type=float, default=2.0, help="that it is watched for")
-    options.add_argument("--driver-memory", default="1500m")
+    options.add_argument("--driver-memory", default="1g")
     options.add_argument("--live-queries", type=int, default=20)
     given = options.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="goqueue-bench-"))

@@ -47,7 +47,9 @@ class SparkOptions(msgspec.Struct, frozen=True):
     master: Annotated[
         str,
         option(
-            "Where Spark runs: local\\[*], spark://HOST:PORT, yarn or k8s://URL.", metavar="URL"
+            "Where Spark runs: local\\[*], spark://HOST:PORT, yarn, k8s://URL, or for `pipeline"
+            " run` sc://HOST:PORT.",
+            metavar="URL",
         ),
     ] = LOCAL
     settings: Annotated[
@@ -63,14 +65,16 @@ class SparkOptions(msgspec.Struct, frozen=True):
         *,
         defaults: Mapping[str, str] | None = None,
         has_results: bool = False,
+        may_connect: bool = False,
     ) -> "Iterator[Runner]":
         """A runner whose progress is told as `--output` wants it.
 
-        `defaults` are settings of the job's own; the ones that were given win.
+        `defaults` are settings of the job's own; the ones that were given win.  `may_connect`: it
+        can do without the driver's JVM.
         """
         from goqueue.spark.runtime.job_runner import runner
 
-        self._check()
+        self._check(may_connect=may_connect)
         with (
             telling("table" if has_results else session.output_format()) as tell,
             runner(
@@ -88,14 +92,10 @@ class SparkOptions(msgspec.Struct, frozen=True):
         asked = {"spark.ui.enabled": "true"} if self.ui else {}
         return {**defaults, **asked, **self.settings}
 
-    def _check(self) -> None:
+    def _check(self, *, may_connect: bool) -> None:
         if self.master.startswith(CONNECT):
-            raise UsageFailure(
-                f"--master {self.master}: jobs commit from the driver, and that of Spark Connect is"
-                " on its server: run this command there, or use spark://HOST:PORT. Programs of your"
-                " own may use the format `goqueue` over Connect"
-            )
-        if not self.master.startswith(MASTERS):
+            self._check_connect(may_connect=may_connect)
+        elif not self.master.startswith(MASTERS):
             raise UsageFailure(
                 f"--master {self.master}: must be local[*], local[2], spark://HOST:PORT, yarn or"
                 " k8s://URL"
@@ -103,6 +103,16 @@ class SparkOptions(msgspec.Struct, frozen=True):
         foreign = sorted(name for name in self.settings if not name.startswith("spark."))
         if foreign:
             raise UsageFailure(f"--set {foreign[0]}: Spark's settings begin with `spark.`")
+
+    def _check_connect(self, *, may_connect: bool) -> None:
+        if not may_connect:
+            raise UsageFailure(
+                f"--master {self.master}: this job commits from the driver, and that of Spark"
+                " Connect is on its server: run this command there, or use spark://HOST:PORT. Over"
+                " Connect there are `goqueue pipeline run`, and the format `goqueue` for programs"
+            )
+        if self.ui:
+            raise UsageFailure("--ui: Spark's UI is that of the Connect server")
 
 
 class JobOptions(SparkOptions, frozen=True):

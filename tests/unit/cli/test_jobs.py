@@ -38,14 +38,14 @@ def test_the_option_wins_over_the_variable_and_that_over_the_server(
 
 @pytest.mark.parametrize("master", ["local[*]", "local[2]", "spark://h:1", "yarn", "k8s://u"])
 def test_masters_that_spark_knows(master: str):
-    SparkOptions(master=master)._check()
+    SparkOptions(master=master)._check(may_connect=False)
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         (SparkOptions(master="mesos://host"), "--master mesos://host"),
-        (SparkOptions(master="sc://host:15002"), "sc://host:15002: jobs commit from the driver"),
+        (SparkOptions(master="sc://host:15002"), "this job commits from the driver"),
         (SparkOptions(settings={"driver.memory": "4g"}), "--set driver.memory"),
     ],
 )
@@ -58,3 +58,9 @@ def test_sparks_ui_is_served_on_request():
     assert "spark.ui.enabled" not in SparkOptions().spark_settings({})
     asked = SparkOptions(ui=True, settings={"spark.ui.port": "4050"}).spark_settings({"a": "b"})
     assert asked == {"a": "b", "spark.ui.enabled": "true", "spark.ui.port": "4050"}
+
+
+def test_jobs_that_can_do_without_a_driver_run_over_connect():
+    SparkOptions(master="sc://host:15002")._check(may_connect=True)
+    with pytest.raises(UsageFailure, match="that of the Connect server"):
+        SparkOptions(master="sc://host:15002", ui=True)._check(may_connect=True)

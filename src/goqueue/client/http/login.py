@@ -4,8 +4,6 @@ import base64
 import ssl
 from typing import TypedDict
 
-import httpx
-
 from goqueue.client.errors import BadLogin
 from goqueue.client.tls import show_certificate, tls_context
 
@@ -48,6 +46,8 @@ def verification(base_url: str, login: Login) -> ssl.SSLContext:
     cert_file, key_file = login.get("cert_file"), login.get("key_file")
     if ca_file := login.get("ca_file"):
         return tls_context(ca_file, cert_file, key_file)
+    import httpx  # here: who speaks Kafka needs the struct, and not 100 ms of another client
+
     context = httpx.create_ssl_context(verify=not base_url.startswith("http:"))
     show_certificate(context, cert_file, key_file)
     return context

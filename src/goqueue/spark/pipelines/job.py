@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from goqueue.client.kafka import KafkaClient, read_login
 from goqueue.spark.pipelines.checks import AVAILABLE_NOW
+from goqueue.spark.pipelines.connecting import find_unconnected
 from goqueue.spark.pipelines.describing import Description, describe
 from goqueue.spark.pipelines.model import Pipeline
 from goqueue.spark.pipelines.places import Places
@@ -16,6 +17,7 @@ from goqueue.spark.pipelines.planning import Plan, plan
 from goqueue.spark.pipelines.starting import Show, Starter
 from goqueue.spark.pipelines.topics import make_topics, missing_topics
 from goqueue.spark.pipelines.tree import PipelineProblems
+from goqueue.spark.runtime.connect import is_connected
 from goqueue.spark.runtime.restarting_query import RestartingQuery
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -31,6 +33,10 @@ class PipelineJob:
         """Raises `PipelineProblems` with what the broker and Spark object to."""
         with self._client() as client:
             problems = missing_topics(client, self._pipeline)
+        if is_connected(self._spark):
+            problems += find_unconnected(self._pipeline)
+            if problems:
+                raise PipelineProblems(problems)
         try:
             planned = plan(self._spark, self._pipeline, self._places)
         except PipelineProblems as error:

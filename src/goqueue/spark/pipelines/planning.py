@@ -36,6 +36,7 @@ from goqueue.spark.pipelines.outputs import bad_messages, bytes_column, messages
 from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.tree import PipelineProblems, Problem
 from goqueue.spark.runtime.causes import cause_of, errors_of_spark
+from goqueue.spark.runtime.connect import is_connected
 from goqueue.spark.sql.tables import BadSchema, only_bad
 from goqueue.spark.upserts.changes import NoChanges, changes_of
 
@@ -101,7 +102,12 @@ class Planner:
         self._places = places
 
     def forget(self) -> None:
-        """Frames that are made know what they stand on; the names are for the next plan."""
+        """Frames that are made know what they stand on; the names are for the next plan.
+
+        Over Connect they are looked up when a query starts, in a session that is the job's own.
+        """
+        if is_connected(self._spark):
+            return
         for name in self.views:
             self._spark.catalog.dropTempView(name)
 
@@ -116,6 +122,8 @@ class Planner:
                 self._see("steps", name, step, self._step(name, step))
 
     def _step(self, name: str, step: Step) -> "DataFrame":
+        if is_connected(self._spark):  # there is no parser here, and a command would be run
+            return add_watermark(self._spark.sql(f"select * from (\n{step.sql}\n)"), step.watermark)
         if is_command(self._spark, step.sql):
             self._problem(f"steps.{name}", "a step is a query, and this is a command")
         return add_watermark(self._spark.sql(step.sql), step.watermark)
@@ -257,7 +265,9 @@ def is_command(spark: Any, sql: str) -> bool:
 
 
 def check_mode(spark: Any, frame: Any, mode: Mode) -> None:
-    """What Spark would say only when the query starts."""
+    """What Spark would say only when the query starts; over Connect it does."""
+    if is_connected(spark):
+        return
     modes = spark._jvm.org.apache.spark.sql.streaming.OutputMode
     chosen = {"append": modes.Append, "update": modes.Update, "complete": modes.Complete}[mode]()
     checker = spark._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker

@@ -19,6 +19,7 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from goqueue.spark.runtime.connect import connect, is_connect
 from goqueue.spark.runtime.java import find_java, startable
 from goqueue.spark.runtime.listener import OffsetPublisher
 from goqueue.spark.runtime.noise import sift_output
@@ -40,6 +41,13 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# What Spark remembers for its UI, of jobs that have ended: nobody sees it where that is off.
+WITHOUT_UI: Final = {
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
+}
 LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -52,7 +60,11 @@ def build(
     *, app_name: str, master: str | None, settings: Mapping[str, str], log_level: str
 ) -> SparkSession:
     """The session: a new one, or the one there is with these settings."""
+    if master is not None and is_connect(master):
+        return connect(master, app_name=app_name, settings=settings)
     chosen = dict(SETTINGS)
+    if settings.get("spark.ui.enabled") != "true":
+        chosen |= WITHOUT_UI
     builder = SparkSession.builder.appName(app_name)
     if master is None and SUBMITTED not in os.environ:
         master = LOCAL

@@ -11,6 +11,7 @@ import pytest
     [
         ("goqueue.spark.source.source", {"kio", "pyarrow", "numpy", "asyncio"}),
         ("goqueue.spark.source.batches", {"pyarrow", "numpy", "asyncio"}),
+        ("goqueue.spark.source.stream_offsets", {"pyarrow", "asyncio", "httpx"}),
         (
             "goqueue.spark.source.partition_reader",
             {"pandas", "asyncio", "goqueue.queue", "goqueue.log"},

@@ -37,7 +37,11 @@ def run(
     with (
         declared.problems_shown(),
         options.run(
-            session, declared.pipeline.name, defaults=declared.spark_settings(), has_results=dry_run
+            session,
+            declared.pipeline.name,
+            defaults=declared.spark_settings(),
+            has_results=dry_run,
+            may_connect=True,
         ) as running,
     ):
         job = PipelineJob(running.spark, declared.pipeline, places)
