@@ -1,7 +1,8 @@
 """Sending with librdkafka, as fast as it takes messages."""
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 FLUSH_SECONDS_MAX = 120.0
@@ -9,7 +10,12 @@ FLUSH_SECONDS_MAX = 120.0
 
 def send_all(producer: Any, topic: str, value: bytes, messages: int) -> None:
     """Return when all of them are acknowledged."""
-    for _ in range(messages):
+    send_each(producer, topic, itertools.repeat(value, messages))
+
+
+def send_each(producer: Any, topic: str, values: Iterable[bytes]) -> None:
+    """Return when all of them are acknowledged."""
+    for value in values:
         while True:
             try:
                 producer.produce(topic, value)

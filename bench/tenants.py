@@ -2,21 +2,30 @@
 
     python -m bench.tenants [--seconds 5] [--passes 3] [--floods 2]
 
-A quiet tenant publishes one message after the other, acks=all, and notes how long each took: alone,
-and while a tenant with the default quotas is flooded by producers that send as fast as they can.
-Passes alternate, so that what else the machine does falls on both.
+A quiet tenant publishes one message after the other, acks=all, and notes how long each took:
+
+    alone
+    beside    while a tenant of another server on the same machine is flooded by producers that
+              send as fast as they can, held to the default quotas
+    flooded   the same flood, to a tenant of the same server
+
+`beside` is the control: those producers, a server and its disk cost their neighbours on the machine
+something, whoever takes the flood.  What sharing one server costs is `flooded` against `beside`.
+Passes alternate, so that what else the machine does falls on all.  Beside the client's times stand
+those of the server's flushes, of both tenants, as its histogram has them.
 """
 
 import argparse
 import multiprocessing
 import os
+import re
 import shutil
 import tempfile
 import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import confluent_kafka
 import httpx
@@ -31,6 +40,9 @@ PAUSE_SECONDS = 0.005  # between messages of the quiet tenant
 WAIT_SECONDS_MAX = 60.0
 WARM_UP_SECONDS = 3.0  # of the flood: it logs in, makes its topic, and fills all buffers
 FLOOD_BATCH = 1_000
+KINDS = ("alone", "beside", "flooded")
+HISTOGRAMS = {"flushes": "goqueue_fsync_latency_seconds_bucket{"}
+BOUND = re.compile(r'le="([0-9.e+-]+|\+Inf)"')
 
 
 def settings(address: str, user: str) -> dict[str, Any]:
@@ -85,10 +97,13 @@ def latencies_ms(address: str, seconds: float) -> list[float]:
     return sorted(found)
 
 
-def flooded_latencies_ms(address: str, seconds: float, floods: int) -> list[float]:
+def flooded_latencies_ms(
+    address: str, flooded_address: str, seconds: float, floods: int
+) -> list[float]:
     is_over = multiprocessing.Event()
     children = [
-        multiprocessing.Process(target=flood, args=(address, is_over)) for _ in range(floods)
+        multiprocessing.Process(target=flood, args=(flooded_address, is_over))
+        for _ in range(floods)
     ]
     for child in children:
         child.start()
@@ -106,6 +121,63 @@ def place(found: list[float], share: float) -> float:
     return found[min(len(found) - 1, int(share * len(found)))]
 
 
+class Pass(NamedTuple):
+    latencies: list[float]  # milliseconds, sorted
+    in_server: dict[str, float]  # p99 in milliseconds, at most
+
+
+class Servers:
+    """The one that is measured, and its neighbour."""
+
+    def __init__(self, directory: Path) -> None:
+        self._all = [
+            GoQueue(place, installed_goqueue(), login_arguments(place, ROOT, ROOT))
+            for place in (directory / "measured", directory / "neighbour")
+        ]
+        self.measured, self.neighbour = self._all
+
+    def start(self) -> None:
+        for each in self._all:
+            each.start()
+            make_tenants(each.http)
+
+    def stop(self) -> None:
+        for each in self._all:
+            each.stop()
+
+    def run(self, kind: str, seconds: float, floods: int) -> Pass:
+        own, before = self.measured, counts_of(self.measured.http)
+        if kind == "alone":
+            found = latencies_ms(own.kafka, seconds)
+        else:
+            at = own if kind == "flooded" else self.neighbour
+            found = flooded_latencies_ms(own.kafka, at.kafka, seconds, floods)
+        return Pass(found, p99_between(before, counts_of(own.http)))
+
+
+Counts = dict[str, dict[float, float]]  # by histogram and bound, how many were at most that long
+
+
+def counts_of(http: str) -> Counts:
+    text = httpx.get(f"{http}/metrics", auth=(ROOT, ROOT), timeout=60).text
+    found: Counts = {name: {} for name in HISTOGRAMS}
+    for name, begin in HISTOGRAMS.items():
+        for line in text.splitlines():
+            if line.startswith(begin) and (bound := BOUND.search(line)):
+                found[name][float(bound[1])] = float(line.split()[1])
+    return found
+
+
+def p99_between(before: Counts, after: Counts) -> dict[str, float]:
+    """The bound of the bucket that holds it."""
+    found = {}
+    for name, counts in after.items():
+        grown = {bound: count - before[name].get(bound, 0) for bound, count in counts.items()}
+        needed = 0.99 * max(grown.values(), default=0)
+        found[name] = min((bound for bound, n in grown.items() if n >= needed), default=0) * 1000
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
@@ -113,19 +185,16 @@ def main() -> None:
     parser.add_argument("--floods", type=int, default=2)
     asked = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="tenants-", dir=Path.cwd()))
-    broker = GoQueue(directory, installed_goqueue(), login_arguments(directory, ROOT, ROOT))
-    passes: dict[str, list[list[float]]] = {"alone": [], "flooded": []}
+    servers = Servers(directory)
+    passes: dict[str, list[Pass]] = {kind: [] for kind in KINDS}
     try:
-        broker.start()
-        make_tenants(broker.http)
+        servers.start()
         for _ in range(asked.passes):
-            passes["alone"].append(latencies_ms(broker.kafka, asked.seconds))
-            passes["flooded"].append(
-                flooded_latencies_ms(broker.kafka, asked.seconds, asked.floods)
-            )
-        show(passes, usage(broker.http))
+            for kind in KINDS:
+                passes[kind].append(servers.run(kind, asked.seconds, asked.floods))
+        show(passes, usage(servers.measured.http))
     finally:
-        broker.stop()
+        servers.stop()
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -135,17 +204,34 @@ def usage(http: str) -> dict[str, Any]:
     return found
 
 
-def show(passes: dict[str, list[list[float]]], used: dict[str, Any]) -> None:
-    table = Table("quiet tenant", "messages", "p50 ms", "p99 ms", title="Publish, acks=all, fsync")
+def show(passes: dict[str, list[Pass]], used: dict[str, Any]) -> None:
+    table = Table(
+        *(
+            "quiet tenant",
+            "messages",
+            "p50 ms",
+            "p99 ms",
+            "p99 of each pass",
+            "in the server, p99 <=",
+        ),
+        title="Publish, acks=all, fsync; medians of passes",
+    )
     medians = {}
-    for name, found in passes.items():
-        p50, p99 = (median(place(each, share) for each in found) for share in (0.5, 0.99))
-        medians[name] = p50, p99
-        table.add_row(name, str(sum(map(len, found))), f"{p50:.2f}", f"{p99:.2f}")
-    console = Console()
+    for kind, found in passes.items():
+        p99s = [place(each.latencies, 0.99) for each in found]
+        p50, p99 = median(place(each.latencies, 0.5) for each in found), median(p99s)
+        medians[kind] = p50, p99
+        inside = {name: median(each.in_server[name] for each in found) for name in HISTOGRAMS}
+        table.add_row(
+            *(kind, str(sum(len(each.latencies) for each in found)), f"{p50:.2f}", f"{p99:.2f}"),
+            " ".join(f"{each:.1f}" for each in p99s),
+            ", ".join(f"{name} {each:g}" for name, each in inside.items()),
+        )
+    console = Console(width=140)
     console.print(table)
-    ratios = [flooded / alone for alone, flooded in zip(*medians.values(), strict=True)]
-    console.print(f"flooded / alone: p50 {ratios[0]:.2f}, p99 {ratios[1]:.2f} (medians of passes)")
+    for over in ("beside", "alone"):
+        ratios = [a / b for a, b in zip(medians["flooded"], medians[over], strict=True)]
+        console.print(f"flooded / {over}: p50 {ratios[0]:.2f}, p99 {ratios[1]:.2f}")
     console.print(
         f"the loud tenant wrote {used['messages_published']} messages and was throttled"
         f" {used['throttled_requests']} times"
