@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from goqueue.spark.lake.growth import plain_schema, widen
-from goqueue.spark.lake.store import s3_endpoint, store_of
+from goqueue.spark.lake.store import is_in_clear, store_of
 from goqueue.spark.lake.table import (
     NO_DATE,
     DataFile,
@@ -207,8 +207,7 @@ def detect_conflict(location: str) -> Iterator[None]:
 
 def _storage_options() -> dict[str, str]:
     """delta-rs finds all else by itself, but talks to no server in clear unless it is told to."""
-    endpoint = s3_endpoint() or ""
-    return {"AWS_ALLOW_HTTP": "true"} if endpoint.startswith("http://") else {}
+    return {"allow_http": "true"} if is_in_clear() else {}
 
 
 def _bound(kind: Any, value: int, *, up: bool = False) -> int | str:

@@ -17,7 +17,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import from_url
 
 from goqueue.spark.lake.commit_log import ENTRIES_KEPT, FOLDER, VERSION, Entry
-from goqueue.spark.lake.store import s3_endpoint
+from goqueue.spark.lake.store import is_in_clear
 from goqueue.spark.lake.table import LakeError, MarksMoved
 
 ENTRIES: Final = f"{FOLDER}/log"
@@ -27,8 +27,7 @@ class ObjectLog:
     def __init__(self, root: str) -> None:
         self._root = root
         self._known = 0  # the highest number seen: what is below need not be listed again
-        in_clear = (s3_endpoint() or "").startswith("http://")
-        self._objects: Any = from_url(root, client_options={"allow_http": in_clear})
+        self._objects: Any = from_url(root, client_options={"allow_http": is_in_clear()})
 
     def newest(self) -> tuple[int, Entry] | None:
         """The last decision and its number."""

@@ -20,6 +20,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.fs
 
+from goqueue.spark.lake.azure import azure_place, is_emulated
 from goqueue.spark.lake.roots import StoreError, is_remote, normalize
 
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -49,6 +50,8 @@ class Store:
         if not self.is_remote:
             return pa.fs.LocalFileSystem(), self.root
         try:
+            if self.root.startswith("abfss://") and (found := azure_place(self.root)):
+                return found
             filesystem, path = pa.fs.FileSystem.from_uri(self.root)
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"{self.root}: {error}") from error
@@ -129,6 +132,11 @@ class Store:
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(self._place[1]).lstrip("/")
+
+
+def is_in_clear() -> bool:
+    """Whether the store is one that has no TLS."""
+    return (s3_endpoint() or "").startswith("http://") or is_emulated()
 
 
 def s3_endpoint() -> str | None:

@@ -1,4 +1,5 @@
-"""Which filesystem a place is in.  Google's and Azure's are made here, and not reached."""
+"""Which filesystem a place is in.  Google's and Azure's are made here, and not reached: for Azure's
+see `test_azurite`."""
 
 import pytest
 
