@@ -20,7 +20,7 @@ from goqueue.spark.runtime.progress import Progress
 from goqueue.spark.runtime.restarting_query import RestartingQuery
 from goqueue.spark.runtime.watched_query import WatchedQuery
 from goqueue.spark.service.news import Parked
-from goqueue.spark.service.turns import Live
+from goqueue.spark.service.turns import TURN_SECONDS, Live
 from goqueue.spark.source.offsets import StoredOffsets
 from goqueue.spark.source.options import SourceOptions, source_options
 
@@ -76,18 +76,17 @@ class RunningPipeline:
         self._is_parked = False
         self._news: int | None = None
         self._rests_since: float | None = None
-        self._batches: list[int | None] = []
-        self._has_moved = False
+        self._batches: list[int | None] = [None] * len(queries)
+        self._batches_before = self._batches  # as they were when the turn began
         self._turn_since = self._moved_at = steady()
 
     def look(self) -> list[Progress]:
         progress = [each.progress() for each in self._watched]
         batches = [each.batch for each in progress]
         if batches != self._batches:
-            self._has_moved = self._has_moved or bool(self._batches)
             self._batches, self._moved_at = batches, self._steady()
         is_resting = all(each.state == "waiting" and each.lag == 0 for each in progress)
-        self._rests_since = self._moved_at if is_resting else None
+        self._rests_since = self._moved_at if is_resting and self._has_looked() else None
         if self._is_parked and self._news is not None:
             return [msgspec.structs.replace(each, lag=self._news) for each in progress]
         return progress
@@ -107,12 +106,19 @@ class RunningPipeline:
 
     def _begin_turn(self) -> None:
         self._turn_since = self._moved_at = self._steady()
-        self._rests_since, self._has_moved, self._batches = None, False, []
+        self._rests_since, self._batches_before = None, self._batches
+
+    def _has_looked(self) -> bool:
+        """One that was just woken still shows what it said before, while Spark starts it."""
+        return self._has_moved() or self._steady() - self._turn_since >= TURN_SECONDS
+
+    def _has_moved(self) -> bool:
+        return self._batches != self._batches_before
 
     def turn(self, name: str) -> Live:
         if self._offsets() is None:
             return Live(name, self.queries, self._turn_since)
-        return Live(name, self.queries, self._turn_since, self._rests_since, self._has_moved)
+        return Live(name, self.queries, self._turn_since, self._rests_since, self._has_moved())
 
     def position(self) -> Parked | None:
         reached = self._offsets() if self._is_parked else None

@@ -9,6 +9,7 @@ from goqueue.spark.pipelines.places import Places
 from goqueue.spark.pipelines.reading import read_pipeline
 from goqueue.spark.runtime.restarting_query import RestartingQuery
 from goqueue.spark.service.running import RunningPipeline, trigger_seconds
+from goqueue.spark.service.turns import TURN_SECONDS
 
 pytest.importorskip("pyspark")
 
@@ -126,6 +127,51 @@ def test_a_woken_pipeline_begins_a_turn_and_goes_on_counting(world: World):
     for each in world.started[2:]:
         each.batch = 1
     assert [each.rows for each in world.running.look()] == [6, 6]
+
+
+def test_one_that_was_just_woken_does_not_rest_on_what_it_said_before(world: World):
+    for each in world.started:
+        each.batch = 0
+    world.running.look()
+    world.running.park()
+    world.running.look()
+    world.now = 200.0
+    world.running.wake()
+    for each in world.started[2:]:  # Spark still starts it: there is no report
+        each.status = {"message": "Initializing sources", "isTriggerActive": False}
+    world.now = 205.0
+    world.running.look()
+    assert world.running.turn("orders").rests_since is None
+    for each in world.started[2:]:
+        each.batch = 1
+    world.running.look()
+    world.now = 210.0
+    world.running.look()
+    assert world.running.turn("orders").rests_since == 205.0
+
+
+def test_one_that_found_nothing_new_rests_when_its_turn_is_over(world: World):
+    for each in world.started:
+        each.batch = 0
+    world.running.look()
+    world.running.park()
+    world.now = 200.0
+    world.running.wake()
+    for each in world.started[2:]:
+        each.batch = 0
+    world.now = 200.0 + TURN_SECONDS
+    world.running.look()
+    turn = world.running.turn("orders")
+    assert (turn.rests_since, turn.has_moved) == (200.0, False)
+
+
+def test_a_first_look_that_comes_late_counts(world: World):
+    for each in world.started:
+        each.batch = 7
+    world.now = 140.0
+    world.running.look()
+    turn = world.running.turn("orders")
+    assert (turn.rests_since, turn.has_moved) == (140.0, True)
 
 
 def test_it_is_due_when_its_shortest_trigger_has_passed_since_its_turn_began(world: World):
