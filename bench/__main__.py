@@ -93,6 +93,7 @@ def _throughput(session: Session, options: Options) -> Section:
         modes=options.mode or list(ACKS_OF_MODE),
         partitions=options.partitions or 1,
         warm_up=min(max(load.messages for load in loads), 1_000_000),
+        is_idempotent=options.nodes > 1,
     )
     return throughput.run(session, plan)
 

@@ -39,6 +39,7 @@ class Plan(msgspec.Struct, frozen=True):
     partitions: int
     warm_up: int
     client_settings: dict[str, str] = {}
+    is_idempotent: bool = False  # for several nodes: whose leaders may move meanwhile
 
 
 def run(session: Session, plan: Plan) -> Section:
@@ -81,6 +82,8 @@ def _pass(session: Session, broker: Broker, plan: Plan, load: Load, mode: str) -
         "size": load.size,
     }
     settings = {"acks": ACKS_OF_MODE[mode], **plan.client_settings}
+    if plan.is_idempotent and settings["acks"] == "all":
+        settings["enable.idempotence"] = "true"  # a retry after a leader moved keeps the order
     before, watch = broker.usage(), Watch()
     produced = client.produce(broker.kafka, topic, settings=settings, **shape)
     between = broker.usage()

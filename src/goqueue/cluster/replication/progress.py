@@ -3,6 +3,10 @@
 A follower asks for the offset up to which its disk has everything, so to ask is to acknowledge.
 It is caught up as of the last time when it had acknowledged all that the leader had written by
 then (see `ack` and `note_append`).
+
+Kafka compares with the leader's end at the fetch before.  A follower that is always a few responses
+behind, however short a time that is, would never be caught up.  So an end of the leader is kept as
+a mark until the follower has reached it: it was caught up when the mark was set.
 """
 
 from typing import Final
@@ -29,6 +33,8 @@ class ReplicaProgress:
 
     __slots__ = (
         "_end_at_fetch",
+        "_mark",
+        "_marked_at",
         "ack_times",
         "caught_up_at",
         "copy_rate",
@@ -61,6 +67,8 @@ class ReplicaProgress:
         self.copy_rate: CopyRate | None = None  # None before it copied what others had already
         self.slow_since: Instant | None = None  # when it was first found slow, and at each look
         self._end_at_fetch = UNKNOWN  # the leader's end when it last asked
+        self._mark = UNKNOWN  # the leader's end at an earlier fetch, until it has reached that
+        self._marked_at = now
 
     @property
     def is_known(self) -> bool:
@@ -90,6 +98,9 @@ class ReplicaProgress:
             self.caught_up_at = now
         elif synced_offset >= self._end_at_fetch:  # all that was there when it asked before
             self.caught_up_at = max(self.caught_up_at, self.fetched_at)
+        if synced_offset >= self._mark:
+            self.caught_up_at = max(self.caught_up_at, self._marked_at)
+            self._mark, self._marked_at = leader_end, now
         self.node_epoch = node_epoch
         self.fetch_number = fetch_number
         self.synced_offset = synced_offset

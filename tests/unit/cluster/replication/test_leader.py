@@ -284,6 +284,30 @@ def test_a_follower_that_is_always_a_little_behind_stays():
     assert world.propose() is None
 
 
+def test_a_follower_that_is_some_responses_behind_all_the_time_stays():
+    """As under a producer that sends more than one response holds: 0.4 s behind is not 3 s."""
+    world, behind = World(leader(ME, A, B)), 4
+    for step in range(LIMITS.lag_ms // 100 * 3):
+        world.end = 10 * (step + 1)
+        world.ack(A, max(0, 10 * (step - behind)))
+        world.ack(B, world.end)
+        assert world.propose() is None, f"after {step / 10} s"
+        world.wait(100)
+
+
+def test_a_follower_that_falls_ever_further_behind_leaves():
+    """It acknowledges more with every fetch, and half of what is written."""
+    world, steps = World(leader(ME, A, B)), LIMITS.lag_ms // 100 * 6
+    for step in range(steps):
+        world.end = 10 * (step + 1)
+        world.ack(A, 5 * step)
+        world.ack(B, world.end)
+        if world.propose() == {ME, B}:
+            return
+        world.wait(100)
+    raise AssertionError("it is as many seconds behind as it is out of sync")
+
+
 def test_an_idle_partition_loses_nobody():
     world = World(leader(ME, A, B))
     for node in (A, B):
