@@ -28,6 +28,10 @@ from goqueue.wire.apis import ApiKey
 from goqueue.wire.frames import RequestHeader
 from goqueue.wire.messages import duration
 
+# A connection that was served goes on behind those that wait for the same quota with a request in
+# hand: else it would be the first one again each time, and they would wait for as long as one may.
+BEHIND_SECONDS: Final = 0.005
+
 _PUBLISHING: Final = (PUBLISH_BYTES, PUBLISH_MESSAGES, REQUESTS)
 _CONSUMING: Final = (CONSUME_BYTES, CONSUME_MESSAGES, REQUESTS)
 _OTHERS: Final = (REQUESTS,)
@@ -109,7 +113,7 @@ class Throttle:
         self._quotas.note_throttled(key)
         if self._counts is not None:
             self._counts.throttled += 1
-        self._connection.mute(seconds)
+        self._connection.mute(seconds + BEHIND_SECONDS)
         return max(1, round(seconds * 1000))
 
 

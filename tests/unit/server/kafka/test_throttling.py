@@ -71,6 +71,31 @@ async def test_a_muted_connection_is_not_read(served: Served):
     assert peer.unsent_bytes > 0
 
 
+async def test_connections_of_one_quota_take_turns(served: Served):
+    broker, connect = served
+    await broker.create_topic("t", partitions=1)
+    peers = [await connect(), await connect()]
+    for peer in peers:
+        peer.send(produce(0, -1, b"x"))
+        assert (await peer.reply())[0] == 0
+    await limit(broker, producer_byte_rate=20_000.0)
+    peers[0].send(produce(1, -1, bytes(22_000)))  # from here on both have to wait
+    assert (await peers[0].reply())[0] == 1
+    order: list[int] = []
+
+    async def send(index: int) -> None:
+        for number in range(2, 6):
+            peers[index].send(produce(number, -1, bytes(1_500)))
+        for _ in range(4):
+            await peers[index].reply()
+            order.append(index)
+
+    await asyncio.gather(send(0), send(1))
+    first_done = order[-1] ^ 1
+    end = len(order) - order[::-1].index(first_done)
+    assert order[:end].count(1 - first_done) >= 2, order
+
+
 async def test_another_connection_does_not_get_around_it(served: Served):
     broker, connect = served
     await broker.create_topic("t", partitions=1)
