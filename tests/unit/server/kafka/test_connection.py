@@ -67,6 +67,10 @@ class Peer:
         """That the socket has not taken."""
         return self._writer.transport.get_write_buffer_size()
 
+    def abort(self) -> None:
+        """Leave, whatever has not been sent."""
+        self._writer.transport.abort()
+
     async def close(self) -> None:
         self._writer.close()
         with contextlib.suppress(ConnectionError):
