@@ -26,7 +26,7 @@ from goqueue.spark.service.webhooks import Notice
 
 TELL_SECONDS: Final = 15.0  # without other news, of what runs
 TEXT_MAX: Final = 2_000
-QUERIES_MAX: Final = 20  # live at a time; some 70 MiB each
+QUERIES_MAX: Final = 10  # live at a time; some 135 MiB each while all of them work
 
 LookForNews = Callable[[Mapping[str, Parked]], dict[str, int]]
 

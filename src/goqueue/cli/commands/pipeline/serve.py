@@ -49,11 +49,11 @@ def serve(
     live_queries: Annotated[
         int,
         option(
-            "How many queries are live at a time, some 70 MiB each. Further pipelines take turns:"
+            "How many queries are live at a time, some 135 MiB each. Further pipelines take turns:"
             " one whose topics have nothing new is closed for one that waits.",
             min=1,
         ),
-    ] = 20,
+    ] = 10,
     *,
     options: JobOptions,
 ) -> None:
