@@ -258,6 +258,22 @@ static void on_signal(int signal) {
 	stopped = 1;
 }
 
+/* rd_kafka_produce_batch() holds the topic's lock while it blocks, and librdkafka needs that lock when
+ * a leader has moved: then neither goes on.  So there is room before it is called. */
+static void wait_for_room(rd_kafka_t *client, int count) {
+	static int limit;
+	if (!limit) {
+		char value[32];
+		size_t size = sizeof value;
+		if (rd_kafka_conf_get(rd_kafka_conf(client), "queue.buffering.max.messages", value, &size) !=
+		    RD_KAFKA_CONF_OK)
+			fail(3, "queue.buffering.max.messages is unknown");
+		limit = atoi(value);
+	}
+	while (rd_kafka_outq_len(client) + count > limit && rd_kafka_outq_len(client) && !stopped)
+		usleep(500);
+}
+
 static void send_chunk(rd_kafka_topic_t *topic, int partition, int64_t first, int count) {
 	static rd_kafka_message_t messages[CHUNK];
 	static char *scratch;
@@ -309,6 +325,7 @@ static void produce(void) {
 	for (int partition = 0; sent < options.messages && !stopped;) {
 		int64_t left = options.messages - sent;
 		int count = left < CHUNK ? (int)left : CHUNK;
+		wait_for_room(client, count);
 		send_chunk(topic, partition, next[partition], count);
 		next[partition] += count;
 		sent += count;
