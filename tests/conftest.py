@@ -19,9 +19,9 @@ from goqueue._version import __version__, compiled_modules
 TESTS = Path(__file__).parent
 FOLDER_MARKERS = ("chaos", "conformance", "sim", "spark")
 
-# Tests of real processes hang on what else the machine does.  One that fails runs once more, and
-# the summary names it (RERUN): mend it.  All others are deterministic, or say their seed.
-REAL_PROCESSES = ("chaos", "conformance", "spark")
+# Tests of real processes, sockets and clocks hang on what else the machine does.  One that fails
+# runs once more, and the summary names it (RERUN): mend it.  Those of the simulator say their seed.
+REAL_TIME = ("chaos", "conformance", "spark", "unit")
 
 SIM_SEEDS_DEFAULT = 10  # a slice: `make sim` tries a thousand
 POLL_S = 0.02
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in FOLDER_MARKERS:
             item.add_marker(folder)
-        if folder in REAL_PROCESSES:
+        if folder in REAL_TIME:
             item.add_marker(pytest.mark.flaky(reruns=1))
         if item.get_closest_marker("spark") and find_spec("pyspark") is None:
             item.add_marker(pytest.mark.skip(reason="needs goqueue[spark]"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
@@ -25,9 +26,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
 
 
 @pytest.fixture
-async def quorum(servers: EtcdServers, request: pytest.FixtureRequest) -> AsyncIterator[EtcdQuorum]:
+async def quorum(servers: EtcdServers) -> AsyncIterator[EtcdQuorum]:
+    servers.start_missing()
     settings = servers.settings(
-        request.node.name, request_seconds=0.3, give_up_seconds=10.0, watch_seconds=0.5
+        uuid.uuid4().hex, request_seconds=0.3, give_up_seconds=10.0, watch_seconds=0.5
     )
     quorum = EtcdQuorum(settings)
     yield quorum
@@ -41,7 +43,7 @@ async def kill_and_restart(servers: EtcdServers, member: EtcdMember) -> None:
 
 
 async def stop_for_a_while(servers: EtcdServers, member: EtcdMember) -> None:
-    member.send(signal.SIGSTOP)
+    member.suspend()
     try:
         await asyncio.sleep(1.5)
     finally:
@@ -74,7 +76,7 @@ async def test_minority_answers_nobody(servers: EtcdServers):
     await append(log, term, b"a")
     others = servers.members[:2]
     for each in others:
-        each.send(signal.SIGSTOP)
+        each.suspend()
     try:
         with pytest.raises((Uncertain, QuorumUnavailable)):
             await log.append(term, Index(1), [b"b"])

@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import time
 import urllib.request
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from goqueue.runtime import real_environment
 
 START_S = 30.0
 POLL_S = 0.02
+LOG_SHOWN = 2000
 
 
 def etcd_program() -> str:
@@ -109,11 +111,26 @@ class EtcdMember:
         assert self._process is not None, "it was not started"
         self._process.send_signal(number)
 
+    def suspend(self) -> None:
+        """It has come to a halt when this returns; SIGCONT lets it go on."""
+        self.send(signal.SIGSTOP)
+        assert self._process is not None
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def last_words(self) -> str:
+        """How it ended, and the end of its log."""
+        how = "was killed" if self._process is None else f"ended with {self._process.returncode}"
+        text = (self._directory / f"{self.name}.log").read_text(errors="replace")
+        return f"{self.name} {how}: {text[-LOG_SHOWN:]}"
 
     def leader(self) -> str | None:
         """The name of the member that this one follows; None when it knows of none."""
@@ -150,6 +167,15 @@ class EtcdServers:
         for each in self.members:
             each.start()
         self.wait_for_leader()
+
+    def start_missing(self) -> None:
+        """What died, or was left dead by a test that failed: the next one does not fail for it."""
+        missing = [each for each in self.members if not each.is_running()]
+        for each in missing:
+            warnings.warn(f"etcd: {each.last_words()}", stacklevel=2)
+            each.start()
+        if missing:
+            self.wait_for_leader()
 
     def wait_for_leader(self) -> EtcdMember:
         deadline = time.monotonic() + START_S

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import uuid
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -26,9 +27,16 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
 
 
 @pytest.fixture
-async def quorum(servers: EtcdServers, request: pytest.FixtureRequest) -> AsyncIterator[EtcdQuorum]:
+def prefix(servers: EtcdServers) -> str:
+    """New for each test, and each time it runs."""
+    servers.start_missing()
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+async def quorum(servers: EtcdServers, prefix: str) -> AsyncIterator[EtcdQuorum]:
     settings = servers.settings(
-        request.node.name, request_seconds=2.0, give_up_seconds=10.0, watch_seconds=0.5
+        prefix, request_seconds=2.0, give_up_seconds=10.0, watch_seconds=0.5
     )
     quorum = EtcdQuorum(settings)
     yield quorum
@@ -36,9 +44,9 @@ async def quorum(servers: EtcdServers, request: pytest.FixtureRequest) -> AsyncI
 
 
 @pytest.fixture
-async def hasty(servers: EtcdServers, request: pytest.FixtureRequest) -> AsyncIterator[EtcdQuorum]:
+async def hasty(servers: EtcdServers, prefix: str) -> AsyncIterator[EtcdQuorum]:
     """Gives up soon."""
-    settings = servers.settings(request.node.name, request_seconds=0.2, give_up_seconds=0.3)
+    settings = servers.settings(prefix, request_seconds=0.5, give_up_seconds=1.0)
     quorum = EtcdQuorum(settings)
     yield quorum
     await quorum.close()
@@ -106,7 +114,7 @@ async def test_append_to_a_stopped_server_is_uncertain_and_leading_again_tells(
     log = hasty.connect()
     term = (await log.lead()).term
     await log.append(term, Index(0), [b"a"])
-    servers.members[0].send(signal.SIGSTOP)
+    servers.members[0].suspend()
     try:
         first = asyncio.ensure_future(log.append(term, Index(1), [b"b"]))
         await asyncio.sleep(0)  # it is on its way, and the next one waits behind it
@@ -130,6 +138,24 @@ async def test_append_to_a_stopped_server_is_uncertain_and_leading_again_tells(
     assert await read_all(hasty.connect()) == found
 
 
+async def test_readers_that_hang_up_do_no_harm_to_the_server(
+    servers: EtcdServers, quorum: EtcdQuorum
+):
+    """A transaction that only reads would end this old etcd."""
+    log = quorum.connect()
+    await append(log, (await log.lead()).term, b"a")
+    for _ in range(5):
+        servers.members[0].suspend()
+        reads = [asyncio.ensure_future(log.end()) for _ in range(50)]
+        await asyncio.wait(reads, timeout=0.1)
+        for each in reads:
+            each.cancel()
+        servers.members[0].send(signal.SIGCONT)
+        await asyncio.gather(*reads, return_exceptions=True)
+        assert await log.end() == 1
+    assert servers.members[0].is_running()
+
+
 async def test_server_that_is_not_there_is_unavailable(servers: EtcdServers, hasty: EtcdQuorum):
     from goqueue.cluster.consensus.etcd import EtcdLog
     from goqueue.runtime import real_environment
@@ -142,8 +168,8 @@ async def test_server_that_is_not_there_is_unavailable(servers: EtcdServers, has
     await log.close()
 
 
-async def test_first_endpoint_that_answers_is_used(servers: EtcdServers):
-    settings = servers.settings("failover", endpoints=["http://127.0.0.1:1", *servers.endpoints])
+async def test_first_endpoint_that_answers_is_used(servers: EtcdServers, prefix: str):
+    settings = servers.settings(prefix, endpoints=["http://127.0.0.1:1", *servers.endpoints])
     quorum = EtcdQuorum(settings)
     log = quorum.connect()
     await append(log, (await log.lead()).term, b"a")

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +24,9 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
         servers.stop()
 
 
-def quorum_of(etcd: EtcdServers, prefix: str) -> str:
-    return f"{etcd.endpoints[0].replace('http:', 'etcd:')}/{prefix}"
+def new_quorum(etcd: EtcdServers) -> str:
+    etcd.start_missing()
+    return f"{etcd.endpoints[0].replace('http:', 'etcd:')}/{uuid.uuid4().hex}"
 
 
 def topics(server: Server) -> list[str]:
@@ -39,7 +41,7 @@ def create(server: Server, name: str) -> httpx.Response:
 def test_topics_are_in_etcd_and_a_second_server_takes_nothing_from_the_first(
     etcd: EtcdServers, tmp_path: Path
 ):
-    quorum = quorum_of(etcd, "kills")
+    quorum = new_quorum(etcd)
     server = Server(tmp_path / "data", cluster__quorum=quorum)
     server.start()
     try:
@@ -84,11 +86,11 @@ def start_another(directory: Path, quorum: str) -> str:
 def test_messages_flow_while_etcd_is_stopped_and_changes_come_back(
     etcd: EtcdServers, tmp_path: Path, eventually
 ):
-    server = Server(tmp_path / "data", cluster__quorum=quorum_of(etcd, "stopped"))
+    server = Server(tmp_path / "data", cluster__quorum=new_quorum(etcd))
     server.start()
     try:
         create(server, "orders").raise_for_status()
-        etcd.members[0].send(signal.SIGSTOP)
+        etcd.members[0].suspend()
         try:
             refused = create(server, "unknown")
             assert (refused.status_code, refused.json()["error"]["code"]) == (

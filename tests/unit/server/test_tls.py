@@ -1,5 +1,7 @@
 """Certificates that are replaced, and that expire."""
 
+import contextlib
+import ssl
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,32 @@ def test_the_nodes_certificate_is_watched_too(tmp_path: Path):
     assert watch_nodes(network, clock).expires_at > clock.now() / 1000
     with pytest.raises(InvalidSetting, match="cert_file"):
         watch_nodes(MutualTlsNetwork(RealNetwork(), "ca", "lacking", "key"), clock)
+
+
+def test_records_are_read_and_written_as_by_the_standard_object(tmp_path: Path):
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("server")
+    clock = real_environment(16).clock
+    context = ServerTls(TlsConfig(cert_file=str(cert), key_file=str(key)), clock).context
+    trusting = ssl.create_default_context(cafile=authority.file)
+    trusting.check_hostname = False
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    client = trusting.wrap_bio(to_client, to_server)
+    shake_hands(client, server)
+
+    client.write(b"hello")
+    client.write(b"world")
+    room = bytearray(20)
+    server.read(20, room)  # one record at a time
+    assert (bytes(room[:6]), server.read(20)) == (b"hello\0", b"world")
+    with pytest.raises(ssl.SSLWantReadError):
+        server.read(20, room)
+    assert server.write(memoryview(b"back")) == 4
+    assert client.read(20) == b"back"
+
+
+def shake_hands(*ends: ssl.SSLObject) -> None:
+    for end in ends * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()

@@ -79,8 +79,16 @@ class EtcdClient:
     # --- asking -----------------------------------------------------------------------------------
 
     async def read(self, *requests: Json) -> Json:
-        """All of it as of one moment, with everything that is committed (see `ranges`)."""
-        return await self.transaction([], [{"request_range": each} for each in requests])
+        """All of it as of one moment, with everything that is committed (see `ranges`).
+
+        Not as a transaction: an etcd before 3.5.7 panics when whoever sent one that only reads
+        hangs up before the answer (https://github.com/etcd-io/etcd/issues/14110).
+        """
+        first = await self.ask("/v3/kv/range", requests[0])
+        moment = {"revision": first["header"]["revision"]}
+        more = [await self.ask("/v3/kv/range", {**each, **moment}) for each in requests[1:]]
+        found = [{"response_range": each} for each in (first, *more)]
+        return {"header": first["header"], "responses": found}
 
     async def transaction(
         self, compare: Sequence[Json], success: Sequence[Json], failure: Sequence[Json] = ()

@@ -34,7 +34,7 @@ def test_a_refusal_for_now_becomes_an_error_at_the_deadline():
                 else offsets((0, -1), code=ErrorCode.leader_not_available)
             )
         ) as fake,
-        KafkaClient(str(fake.node), timeout_s=0.3) as client,
+        KafkaClient(str(fake.node), timeout_s=2) as client,
         pytest.raises(KafkaRefused) as refused,
     ):
         client.list_offsets({WHERE: LATEST})
