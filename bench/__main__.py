@@ -107,6 +107,7 @@ def _latency(session: Session, options: Options) -> Section:
         partitions=options.partitions or 1,
         mode=(options.mode or [DURABLE])[0],
         client_settings=[{"linger.ms": str(linger)} for linger in options.linger or LINGERS_MS],
+        is_idempotent=options.nodes > 1,
     )
     return latency.run(session, plan)
 

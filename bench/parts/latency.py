@@ -22,6 +22,7 @@ class Plan(msgspec.Struct, frozen=True):
     partitions: int
     mode: str
     client_settings: list[dict[str, str]]
+    is_idempotent: bool = False  # for several nodes: whose leaders may move meanwhile
 
 
 def run(session: Session, plan: Plan) -> Section:
@@ -58,6 +59,8 @@ def _pass(session: Session, broker: Broker, plan: Plan, settings: dict[str, str]
     warm_up = int(plan.rate * plan.warm_up_seconds)
     messages = int(plan.rate * plan.seconds) + warm_up
     all_settings = {"acks": ACKS_OF_MODE[plan.mode], **settings}
+    if plan.is_idempotent:
+        all_settings["enable.idempotence"] = "true"  # a retry after a leader moved keeps the order
     times = client.latency(
         broker.kafka,
         topic,

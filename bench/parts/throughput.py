@@ -49,6 +49,7 @@ def run(session: Session, plan: Plan) -> Section:
         f" median (best) of {session.repeats}",
         ["load", "mode", "broker", *_columns("produce"), *_columns("consume"), "peak RSS MiB"],
     )
+    failures: list[str] = []
     with session.running(*session.names) as brokers:
         for broker in brokers:
             _warm_up(session, broker, plan)
@@ -58,9 +59,13 @@ def run(session: Session, plan: Plan) -> Section:
                 measures: list[Measure] = [
                     partial(_pass, session, broker, plan, load, mode) for broker in brokers
                 ]
-                section.figures += chain.from_iterable(session.in_turns(measures))
+                try:
+                    section.figures += chain.from_iterable(session.in_turns(measures))
+                except Failed as problem:  # the other rows need not be lost for it
+                    failures.append(f"{_text(load)}, {mode}: failed: {problem}")
+                    session.tell(failures[-1])
     section.rows = _rows(session, plan, section.figures)
-    section.notes = _notes(section.figures)
+    section.notes = [*failures, *_notes(section.figures)]
     return section
 
 
@@ -146,17 +151,16 @@ def _rows(session: Session, plan: Plan, figures: list[dict[str, Any]]) -> list[l
     for load in plan.loads:
         for mode in plan.modes:
             both = {}
-            for name in session.names:
-                found = [
-                    each
-                    for each in figures
-                    if (each["broker"], each["size"], each["mode"]) == (name, load.size, mode)
-                ]
-                both[name] = found
+            measured = [
+                each for each in figures if (each["size"], each["mode"]) == (load.size, mode)
+            ]
+            for name in session.names if measured else ():
+                found = both[name] = [each for each in measured if each["broker"] == name]
                 rows.append([_text(load), mode, f"{name} {found[0]['version']}", *_cells(found)])
             rows += [
                 [_text(load), mode, f"goqueue / {peer}", *_ratio(both["goqueue"], both[peer])]
                 for peer in session.peers
+                if measured
             ]
     return rows
 

@@ -1,4 +1,4 @@
-"""What the guides to pipelines and archives show, run: every pipeline, and every command that ends.
+"""What the guides to Spark show, run: every program and pipeline, and every command that ends.
 
 In the session of the other tests, so that a command costs seconds.  Commands without an end get
 `--once`; those that need another machine, a store or a service are named here with the reason.
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from goqueue.client import Client, Message
+from goqueue.client.kafka import KafkaClient
 from goqueue.model.times import parse_time
 from goqueue.spark.pipelines.job import PipelineJob
 from goqueue.spark.pipelines.model import TopicSource
@@ -25,7 +26,8 @@ from tests.unit.spark.pipelines.test_guide import FOUND, GUIDES
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 DEMO = GUIDES.parents[1] / "demo"
-BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(?:bash|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LEFT_OUT = {
     "s3://": "an object store: tests/spark/lake_crashes",
     "--follow": "no end: tests/spark/test_sql.py",
@@ -42,14 +44,15 @@ ORDER = {"id": 7, "store": "lahore", "customer": "a", "amount": 99.5, "price": 1
 
 
 @pytest.fixture
-def http(client: Any) -> Iterator[Client]:
+def http(client: KafkaClient) -> Iterator[Client]:
     with Client(client.http_url()) as found:
         yield found
 
 
-def make_topics(http: Client, names: set[str]) -> None:
+def make_topics(http: Client, names: set[str], policy: str = "delete") -> None:
+    settings = {"retention.ms": "-1", "cleanup.policy": policy}
     for name in names - {each.name for each in http.topics()}:
-        http.create_topic(name, partitions=2, settings={"retention.ms": "-1"})
+        http.create_topic(name, partitions=2, settings=settings)
 
 
 @pytest.mark.parametrize(("page", "text"), FOUND, ids=[page for page, _ in FOUND])
@@ -83,19 +86,25 @@ def commands(page: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", ["pipelines.md", "archives.md"])
+@pytest.mark.parametrize("page", ["pipelines.md", "archives.md", "reports.md"])
 def test_the_commands_of_a_guide_run(
     page: str,
     run_here: Callable[..., Any],
+    client: KafkaClient,
     http: Client,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOQUEUE_SERVER", client.http_url())
     at = "2026-01-31T12:30:00Z"
     at_ms = parse_time(at)
-    make_topics(http, {"orders", "clicks", "orders.large", "orders.eu"})
-    for name in ("orders", "clicks", "orders.large", "orders.eu"):
+    names = {"orders", "clicks", "orders.large", "orders.eu", "bills"}
+    make_topics(http, names)
+    if page == "reports.md":
+        make_topics(http, {"accounts"}, "compact")
+        names.add("accounts")
+    for name in names:
         value = json.dumps({**ORDER, "at": at})
         http.publish(name, [Message(value, key="a", timestamp=at_ms) for _ in range(4)])
     shutil.copy(DEMO / "orders.yaml", tmp_path)
@@ -111,3 +120,58 @@ def test_the_commands_of_a_guide_run(
             words.append("--once")
         done = run_here(*words)
         assert done.exit_code == 0, f"{line}\n{done.output}"
+
+
+class Gauge:
+    """Of whatever library counts."""
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+
+    def set(self, value: int) -> None:
+        self.values.append(value)
+
+
+def test_the_programs_of_the_guide_to_spark_run(
+    spark: Any,
+    broker: str,
+    make_topic: Callable[..., str],
+    fill: Callable[..., None],
+    values_in: Callable[[str], list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """One after the other, as a reader does; those about schemas are in test_typed_values.py."""
+    orders, bills, totals = make_topic(2), make_topic(), make_topic()
+    fill(orders, 0, ["a", "b"])
+    fill(orders, 1, ["c"])
+    monkeypatch.setattr("goqueue.spark.session", lambda: spark)
+    gauge = Gauge()
+    given: dict[str, Any] = {"gauge": gauge, "server": {"bootstrap.servers": broker}}
+    places = {"127.0.0.1:9092": broker, "checkpoints/": f"{tmp_path}/"}
+    places |= {'"orders"': f'"{orders}"', '"bills"': f'"{bills}"', '"totals"': f'"{totals}"'}
+    places["addListener(Lag())"] = "addListener(listener := Lag())"
+    for program in PROGRAM.findall((GUIDES / "spark.md").read_text(encoding="utf-8")):
+        if '"value.format"' in program:
+            continue
+        for shown, here in places.items():
+            program = program.replace(shown, here)
+        exec(program, given)
+        if "rows" not in given:
+            read = given["orders"]
+            given["rows"] = read.selectExpr("cast(key as string) as order_id", "offset")
+            given["totals"] = (
+                read.groupBy("partition")
+                .count()
+                .selectExpr("cast(partition as string) as key", "cast(count as string) as value")
+            )
+            assert values_in(bills) == []
+        for query in spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
+    spark.streams.removeListener(given["listener"])
+    found = sorted(values_in(bills))
+    assert found[:3] == ["a", "b", "c"], "as they were"
+    assert [json.loads(each)["order_id"] for each in found[3:]] == ["key-a", "key-b", "key-c"]
+    assert sorted(values_in(totals)) == ["1", "2"]
+    assert set(gauge.values) == {0}

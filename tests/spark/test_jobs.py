@@ -63,6 +63,11 @@ def test_a_report_counts_every_message(
     assert {row["key"]: row["messages"] for row in found.hot_keys} == dict(by_key)
     assert found.dead_letters == []
 
+    for since_ms, expected in ((START_MS + 19_900, 1), (START_MS + 20_000, 0)):
+        options = ReportOptions(topics=(topic,), servers=broker, from_ms=since_ms)
+        (found,) = make_report(spark, http, options, now=now).topics
+        assert found.totals["messages"] == expected, "a partition may be quiet, or all of them"
+
 
 def test_dead_letters_are_sorted_and_driven_back_by_a_condition(
     spark: "SparkSession", http: Client, broker: str, names: Iterator[str]

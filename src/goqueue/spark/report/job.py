@@ -102,6 +102,8 @@ def _messages(session: "SparkSession", topic: str, options: ReportOptions) -> "D
     )
     if options.from_ms is not None:
         reader = reader.option("startingTimestamp", options.from_ms)
+        # A partition may have none since.
+        reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
     if options.to_ms is not None:
         reader = reader.option("endingTimestamp", options.to_ms)
     return reader.load()
