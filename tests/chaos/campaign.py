@@ -126,12 +126,11 @@ class Campaign:
     def run(self, kinds: Sequence[str], rounds: int, eventually: Eventually) -> None:
         self._web = HttpPublisher(self.cluster, self._histories)
         writers, readers = self._writers(), self._readers()
-        with Reader(self.cluster, STREAM, STREAM_PARTITIONS) as reader, running(writers + readers):
+        self._loads = [*writers, *readers]
+        with Reader(self.cluster, STREAM, STREAM_PARTITIONS) as reader, running(self._loads):
             eventually(lambda: self.witness.acks > 500, within_s=FOLLOW_S)
             for _, kind in zip(range(rounds), itertools.cycle(kinds), strict=False):
                 self._make(kind, eventually)
-                for each in writers + readers:
-                    each.check_alive()
             for each in writers:
                 each.end()
             self._wait_for_readers(eventually)
@@ -150,9 +149,15 @@ class Campaign:
             self.gaps.note(kind, self.witness.gap_s)
         fault.end(eventually)
         self._faults.note("ends", fault=str(fault))
-        eventually(lambda: self.witness.has_acked_everywhere, within_s=PATIENT_S)
+        eventually(self._is_served, within_s=PATIENT_S)
         if not is_served:
             self.gaps.note(f"{kind}+start", self.witness.gap_s)
+
+    def _is_served(self) -> bool:
+        """Or why it will never be."""
+        for each in self._loads:
+            each.check_alive()
+        return self.witness.has_acked_everywhere
 
     def _wait(self, seconds: float) -> None:
         time.sleep(seconds)  # rule-ok: the fault lasts so long
@@ -162,7 +167,7 @@ class Campaign:
         eventually(lambda: not self._queue.unfinished, within_s=PATIENT_S)
         for history in self._groups.values():
             eventually(lambda: not history.unseen(self.witness.acked), within_s=PATIENT_S)  # noqa: B023  # asked at once
-        expected = 2 * sum(map(len, self._source.acked))
+        expected = 2 * self._source.acks
         eventually(lambda: self._moved() >= expected, within_s=3 * PATIENT_S)
 
     def _moved(self) -> int:

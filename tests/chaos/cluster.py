@@ -232,12 +232,16 @@ class Reader:
 
     def check(self, witness: Witness) -> None:
         """Every acked message once, where it was said to be, in order."""
-        for acked, seen in zip(witness.acked, self.seen, strict=True):
+        for acked, elsewhere, seen in zip(
+            witness.acked, witness.acked_somewhere, self.seen, strict=True
+        ):
             offsets = [offset for offset, _ in seen]
             assert offsets == sorted(set(offsets)), "a reader went back, or saw an offset twice"
             found = dict(seen)
             missing = [offset for offset in acked if found.get(offset) != acked[offset]]
             assert not missing, f"acked, and not read: {missing[:5]}"
+            lost = elsewhere.difference(found.values())
+            assert not lost, f"messages acked, and not read: {sorted(lost)}"
 
 
 def check_replicas_agree(cluster: Cluster, topic: str, partitions: int) -> None:

@@ -248,8 +248,9 @@ def within(seconds: float, call: Callable[[], None]) -> None:
 
 
 def _answered(written: Written, value: bytes, error: KafkaError | None, told: Message) -> None:
-    if error is None:
-        written.acked[value] = told.offset() or 0
+    offset = told.offset()
+    if error is None and offset is not None and offset >= 0:  # see `Witness.acked_somewhere`
+        written.acked[value] = offset
 
 
 def _positions(read: list[Message]) -> list[TopicPartition]:
