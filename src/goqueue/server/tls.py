@@ -98,18 +98,28 @@ class ServerTls:
     def __init__(self, config: TlsConfig, clock: Clock) -> None:
         """Raises `InvalidSetting`."""
         self._config = config
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.sslobject_class = DirectSSLObject
-        self.context.minimum_version = _VERSIONS[config.min_version]
-        self.context.verify_mode = _CLIENT_AUTH[config.client_auth]
-        self._load(self.context)
+        self.context = self._current = self._new_context()
+        self.context.sni_callback = self._show_current  # called for every handshake
         self.certificate = WatchedCertificate(
             config.cert_file, (config.key_file, config.ca_file), self._reload, clock
         )
 
     def _reload(self) -> None:
-        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a wrong pair harms nobody
-        self._load(self.context)
+        """As a whole: a handshake between a new certificate and its key would fail."""
+        self._current = self._new_context()
+
+    def _show_current(
+        self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext
+    ) -> None:
+        connection.context = self._current
+
+    def _new_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.sslobject_class = DirectSSLObject
+        context.minimum_version = _VERSIONS[self._config.min_version]
+        context.verify_mode = _CLIENT_AUTH[self._config.client_auth]
+        self._load(context)
+        return context
 
     def _load(self, context: ssl.SSLContext) -> None:
         config = self._config

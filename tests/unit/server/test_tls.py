@@ -87,6 +87,25 @@ def test_records_are_read_and_written_as_by_the_standard_object(tmp_path: Path):
     assert client.read(20) == b"back"
 
 
+def test_connections_see_the_certificate_of_their_moment(tmp_path: Path):
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("server")
+    clock = real_environment(16).clock
+    tls = ServerTls(TlsConfig(cert_file=str(cert), key_file=str(key)), clock)
+    trusting = ssl.create_default_context(cafile=authority.file)
+    trusting.check_hostname = False
+    shown = []
+    for _ in range(3):
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = trusting.wrap_bio(to_client, to_server)
+        shake_hands(client, tls.context.wrap_bio(to_server, to_client, server_side=True))
+        shown.append(client.getpeercert(binary_form=True))
+        if len(shown) == 2:
+            authority.issue("server")
+            tls.certificate.refresh()
+    assert shown[0] == shown[1] != shown[2]
+
+
 def shake_hands(*ends: ssl.SSLObject) -> None:
     for end in ends * 3:
         with contextlib.suppress(ssl.SSLWantReadError):
