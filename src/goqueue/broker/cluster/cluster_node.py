@@ -22,6 +22,7 @@ from goqueue.broker.cluster.leader_peer import LeaderPeer
 from goqueue.broker.cluster.membership import Membership
 from goqueue.broker.cluster.other_nodes import OtherNodes
 from goqueue.broker.cluster.peer import Peers
+from goqueue.broker.cluster.presence import Presence
 from goqueue.broker.cluster.resignations import Resignations
 from goqueue.broker.cluster.roles import Roles
 from goqueue.broker.metadata.node_file import NodeFile
@@ -72,6 +73,7 @@ class ClusterNode:
         self._membership: Membership | None = None
         self._service: ControllerService | None = None
         self._election: Election | None = None
+        self._presence: Presence | None = None  # of a node that others may replace
         self._registration: Registration | None = None  # once the addresses are known
         self.elects = bool(config.cluster.listen) and config.cluster.quorum != LOCAL
         self.node_id = NodeId(config.node_id)
@@ -185,6 +187,15 @@ class ClusterNode:
 
     def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs until it is cancelled."""
+        if self._membership is not None:
+            controller = self._broker.controller
+            self._presence = Presence(
+                self._environment.clock,
+                controller.newest_end,
+                lambda: controller.position,
+                self._membership.session_ns,
+            )
+            yield self._presence.run()
         if self._service is not None and not self.elects:
             yield self._service.run()
         if self._config.cluster.listen:
@@ -282,6 +293,11 @@ class ClusterNode:
     def is_heard(self) -> bool:
         """Whether the node that decides heard this one at its last heartbeat."""
         return self._membership is None or self._membership.is_heard
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what this node knows of who leads is not older than an absence of it."""
+        return self._presence is None or self._presence.is_current
 
     def positions(self) -> list[tuple[NodeId, int, int]]:
         """Of the nodes that this one hears as the controller; see `NodeSessions.positions`."""

@@ -150,6 +150,10 @@ class Controller:
         """What the image shows is below."""
         return Index(self._journal.committed_end) if self.is_leading else self._position
 
+    async def newest_end(self) -> Index:
+        """Of the log, whoever leads it: the image may be older."""
+        return await self._log.end()
+
     async def wait_for(self, end: Index) -> None:
         """Return when the image of a follower shows everything below `end`."""
         while self.position < end:

@@ -165,8 +165,8 @@ class TraceHistory:
             return True
         if decides(broker):
             await create_traces_topic(broker)
-        elif broker.cluster.controller_id is not None:
-            await broker.others.ask(broker.cluster.controller_id, CreateTraces())
+        elif (controller := broker.cluster.controller_id) not in (None, broker.others.node_id):
+            await broker.others.ask(controller, CreateTraces())
         return broker.metadata.find(TRACES_TOPIC) is not None
 
     async def _create_here(self, _: NodeId, __: CreateTraces) -> bool:

@@ -28,6 +28,12 @@ def check_group(broker: Broker, group_id: GroupId) -> None:
     coordinator = broker.group_coordinator(group_id)
     if coordinator != broker.node_id:
         raise NotCoordinator(f"node {coordinator} coordinates group {group_id!r}")
+    _check_current(broker)
+
+
+def _check_current(broker: Broker) -> None:
+    if not broker.cluster.is_current:
+        raise NotCoordinator("this node was away, and another one may coordinate by now: ask again")
 
 
 def coordinated_transaction(
@@ -44,4 +50,5 @@ def coordinated_transaction(
         raise NotCoordinator(
             f"node {coordinator} coordinates the transactions of {transactional_id!r}"
         )
+    _check_current(broker)
     return transactional_id
